@@ -152,8 +152,8 @@ func (w *stringWalk) fields(v reflect.Value, depth int) *SyntaxError {
 		f := v.Type().Field(i)
 		tag := f.Tag.Get("json")
 		name, _, _ := strings.Cut(tag, ",")
-		if tag == "-" || !f.IsExported() && !f.Anonymous {
-			continue
+		if tag == "-" || !f.IsExported() && !f.Anonymous || v.Field(i).IsZero() {
+			continue // not written, or holding nothing
 		}
 		err := w.value(v.Field(i), depth+1)
 		switch {

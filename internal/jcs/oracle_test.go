@@ -3,6 +3,7 @@ package jcs_test
 import (
 	"bytes"
 	"encoding/json"
+	"math/big"
 )
 
 // hasDuplicate reports, by the standard library's tokens, whether some object
@@ -43,4 +44,13 @@ func hasDuplicate(src []byte) bool {
 			open[top].value = false
 		}
 	}
+}
+
+// rational returns the exact value of a JSON number.
+func rational(text string) *big.Rat {
+	r, ok := new(big.Rat).SetString(text)
+	if !ok {
+		panic("not a number: " + text)
+	}
+	return r
 }
