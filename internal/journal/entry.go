@@ -1,5 +1,3 @@
-// Package journal holds the record format of a run and the file store that
-// keeps it.
 package journal
 
 import "encoding/json"
@@ -44,7 +42,7 @@ const (
 // or zero. An Entry that was loaded shares memory with its line and must not
 // be changed.
 type Entry struct {
-	HashVersion int
+	HashVersion int   // of Key; 0 is written as [HashVersion]
 	Seq         int64 // order within the run, from 0; minted by the store
 	Ref         *int64
 	Scope       string
@@ -74,8 +72,15 @@ type Entry struct {
 	StartedAt       string // RFC 3339
 	EndedAt         string // RFC 3339
 
-	// Raw is the line as it was loaded, without its newline; nil for an entry
-	// that was made here. Unknown members survive in it.
+	// At demands a sequence number from Append, which refuses one that is not
+	// above the journal's tail. Nil lets the store mint the next one. It is
+	// not stored.
+	At *int64
+
+	// Raw is the line as it was loaded, or as the store wrote it, without its
+	// newline; nil for an entry that was made here and not yet appended.
+	// Unknown members survive in it. An entry whose Raw is set is written as
+	// that text, with the sequence number that stands there.
 	Raw json.RawMessage
 }
 
@@ -92,4 +97,17 @@ type Resolution struct {
 	Target int64           `json:"target"`
 	By     string          `json:"by"`
 	Value  json.RawMessage `json:"value"`
+}
+
+// Abandon is the payload of an abandon entry: it takes an unfinished or
+// suspended entry out of the run. RetainCheckpoint is true and RetainWorktree
+// false where nothing is said.
+type Abandon struct {
+	Target           int64  `json:"target"`
+	AuthorizedBy     string `json:"authorizedBy"`
+	Reason           string `json:"reason"`
+	NodeID           string `json:"nodeId,omitempty"`
+	LogicalTaskID    string `json:"logicalTaskId,omitempty"`
+	RetainCheckpoint *bool  `json:"retainCheckpoint,omitempty"`
+	RetainWorktree   *bool  `json:"retainWorktree,omitempty"`
 }

@@ -1,0 +1,221 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+)
+
+// Holder is who holds a run's segment lock, as the lock file names it.
+type Holder struct {
+	Owner string `json:"owner"`
+	PID   int    `json:"pid"`
+	Host  string `json:"host"`
+	Since string `json:"since"` // RFC 3339
+	Epoch int64  `json:"epoch"` // grows with each acquisition
+}
+
+func (h Holder) String() string {
+	return fmt.Sprintf("%s (process %d on %s, since %s)", h.Owner, h.PID, h.Host, h.Since)
+}
+
+// RunLock is the segment lock of one run: while it is held, nobody else can
+// take it and only its holder appends anything but resolutions, abandons and
+// revocations. Its methods may be called from any goroutine.
+type RunLock struct {
+	runID  string
+	holder Holder
+	store  any // the store that gave it
+	free   func() error
+
+	mu       sync.Mutex
+	released bool
+	uses     sync.WaitGroup // appends under way
+}
+
+// RunID returns the run that is locked.
+func (l *RunLock) RunID() string { return l.runID }
+
+// Holder returns what the lock file says while this lock is held.
+func (l *RunLock) Holder() Holder { return l.holder }
+
+// Epoch returns this acquisition's number: higher than that of every earlier
+// acquisition of the same run's lock.
+func (l *RunLock) Epoch() int64 { return l.holder.Epoch }
+
+// Release gives the lock back, once the appends that are under way have
+// ended. A second Release does nothing.
+func (l *RunLock) Release() error {
+	l.mu.Lock()
+	if l.released {
+		l.mu.Unlock()
+		return nil
+	}
+	l.released = true
+	l.mu.Unlock()
+	l.uses.Wait()
+	return l.free()
+}
+
+// use marks the start of an append under the lock; done ends it. A lock that
+// was released, or is of another run or store, is a config error.
+func (l *RunLock) use(store any, op, runID string) (done func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.store != store:
+		return nil, errs.New(errs.Config, op, runID, "the lock was given by another store")
+	case l.runID != runID:
+		return nil, errs.New(errs.Config, op, runID, fmt.Sprintf("the lock is of run %s", l.runID))
+	case l.released:
+		return nil, errs.New(errs.Config, op, runID, "the lock was released")
+	}
+	l.uses.Add(1)
+	return l.uses.Done, nil
+}
+
+// heldBy is the error for a lock that somebody else has.
+func heldBy(op, runID string, h Holder) error {
+	who := "another process"
+	if h.Owner != "" || h.PID != 0 {
+		who = h.String()
+	}
+	e := errs.New(errs.LeaseHeld, op, runID, "the run is locked by "+who+"; wait until that segment has settled")
+	e.Data = map[string]any{"holder": h}
+	return e
+}
+
+// nextEpoch follows prev. A lock file that was lost or damaged starts at the
+// current millisecond, so that the numbers grow across that too.
+func nextEpoch(prev int64, now time.Time) int64 { return max(prev+1, now.UnixMilli()) }
+
+// lockTries is how often Lock looks again before it calls a lock held: a
+// process that only looks whether it is takes it for some microseconds.
+const lockTries = 4
+
+// Lock takes the run's segment lock for owner, a word for people. Held by
+// somebody else, in this process or another, it is a lease_held error whose
+// message names the holder and whose Data has it under "holder". The kernel
+// releases the lock of a process that dies. Lock syncs nothing.
+func (s *FileStore) Lock(ctx context.Context, runID, owner string) (*RunLock, error) {
+	const op = "lock"
+	if err := CheckRunID(runID); err != nil {
+		return nil, err
+	}
+	f, err := s.takeLockFile(ctx, op, runID)
+	if err != nil {
+		return nil, err
+	}
+	host, _ := os.Hostname()
+	now := time.Now().UTC()
+	h := Holder{
+		Owner: owner, PID: os.Getpid(), Host: host, Since: now.Format(time.RFC3339Nano),
+		Epoch: nextEpoch(readHolder(f).Epoch, now),
+	}
+	text, err := json.Marshal(h)
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		err = writeAll(f, append(text, '\n'), 0)
+	}
+	if err != nil {
+		return nil, errs.Wrap(errs.Config, op, s.lockPath(runID), "cannot write the lock file", errors.Join(err, f.Close()))
+	}
+	r := s.use(runID)
+	return &RunLock{runID: runID, holder: h, store: s, free: func() error {
+		err := r.settle()
+		s.drop(r)
+		if err = errors.Join(err, f.Unlock(), f.Close()); err != nil {
+			return errs.Wrap(errs.JournalIntegrity, "release", s.lockPath(runID), "", err)
+		}
+		return nil
+	}}, nil
+}
+
+// takeLockFile opens the lock file and locks it. The file may be deleted
+// between the two, together with its run: a lock on a file that has no name
+// any more excludes nobody.
+func (s *FileStore) takeLockFile(ctx context.Context, op, runID string) (File, error) {
+	path := s.lockPath(runID)
+	for try := 1; ; try++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		f, err := s.fs.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, errs.Wrap(errs.Config, op, path, "cannot open the lock file", err)
+		}
+		ok, err := f.TryLock()
+		if err != nil {
+			return nil, errs.Wrap(errs.Config, op, path, "cannot lock", errors.Join(err, f.Close()))
+		}
+		if ok && s.isStill(f, path) {
+			return f, nil
+		}
+		h := readHolder(f)
+		if err := f.Close(); err != nil {
+			return nil, errs.Wrap(errs.Config, op, path, "cannot close the lock file", err)
+		}
+		if !ok && try >= lockTries {
+			return nil, heldBy(op, runID, h)
+		}
+		if err := pause(ctx, time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// isStill reports whether f is the file that path names now.
+func (s *FileStore) isStill(f File, path string) bool {
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := s.fs.Stat(path)
+	return err == nil && s.fs.SameFile(mine, now)
+}
+
+// holderOf tells who holds the run's segment lock, if anybody does.
+func (s *FileStore) holderOf(runID string) (h Holder, held bool, err error) {
+	f, err := s.fs.OpenFile(s.lockPath(runID), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return h, false, nil
+	}
+	if err != nil {
+		return h, false, err
+	}
+	ok, err := f.TryLock()
+	h = readHolder(f)
+	return h, !ok, errors.Join(err, f.Close())
+}
+
+// readHolder reads the lock file. A torn one, written while the power failed
+// or being written now, names nobody.
+func readHolder(f File) (h Holder) {
+	b := make([]byte, 4096)
+	n, _ := f.ReadAt(b, 0)
+	if json.Unmarshal(b[:n], &h) != nil {
+		return Holder{}
+	}
+	return h
+}
+
+// pause sleeps, or returns the context's error.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,475 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+)
+
+// FileOptions configures a [FileStore]. The zero value is the durable default.
+type FileOptions struct {
+	// SyncEvery is after how many appends to a run its journal is synced: 0
+	// and 1 sync each before Append returns. With n > 1 up to n-1 appends
+	// that were acknowledged are lost when the power fails (not when the
+	// process dies); below 0 nothing is synced. Metadata and blobs are synced
+	// always.
+	SyncEvery int
+	// Logger hears of each torn or glued last line that is repaired. Nil says
+	// nothing.
+	Logger *slog.Logger
+	// FS is the file system; nil is the operating system's.
+	FS FS
+}
+
+// FileStore keeps the journals, metadata and blobs of many runs as files in
+// one directory; see the package comment for what it promises. Its methods may
+// be called from any goroutine, and several stores, in this process and in
+// others on the same machine, may share the directory.
+type FileStore struct {
+	dir  string
+	fs   FS
+	opts FileOptions
+	log  *slog.Logger
+
+	mu    sync.Mutex
+	runs  map[string]*run     // those in use
+	seen  map[string]*glimpse // what Load found last
+	known map[string]bool     // directories whose own entries are durable
+	dead  map[string]error    // runs whose journal failed to sync
+}
+
+// Open returns a store over dir, which is made, open to its owner alone, if it
+// does not exist.
+func Open(dir string, opts *FileOptions) (*FileStore, error) {
+	if opts == nil {
+		opts = &FileOptions{}
+	}
+	s := &FileStore{
+		dir: filepath.Clean(dir), fs: opts.FS, opts: *opts, log: opts.Logger,
+		runs: make(map[string]*run), seen: make(map[string]*glimpse),
+		known: make(map[string]bool), dead: make(map[string]error),
+	}
+	if s.fs == nil {
+		s.fs = osFS{}
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if dir == "" {
+		return nil, errs.New(errs.Config, "open store", "", "no directory is named")
+	}
+	if err := s.makeDir(s.dir); err != nil {
+		return nil, errs.Wrap(errs.Config, "open store", dir, "cannot make the directory", err)
+	}
+	return s, nil
+}
+
+// makeDir makes dir and what is missing above it, and makes sure, once a store
+// and directory, that the way to it survives a power cut: another process may
+// have made it and died before it synced.
+func (s *FileStore) makeDir(dir string) error {
+	s.mu.Lock()
+	known := s.known[dir]
+	s.mu.Unlock()
+	if known {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if dir != s.dir {
+		if err := s.makeDir(parent); err != nil {
+			return err
+		}
+	} else if _, err := s.fs.Stat(parent); parent != dir && errors.Is(err, fs.ErrNotExist) {
+		if err := s.makeParents(parent); err != nil {
+			return err
+		}
+	}
+	if err := s.fs.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, err := s.fs.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("not a directory")}
+	}
+	if err := s.fs.SyncDir(parent); err != nil && dir != s.dir {
+		return err // above the store's own directory the permission may be missing
+	}
+	s.mu.Lock()
+	if len(s.known) >= maxSeen {
+		clear(s.known)
+	}
+	s.known[dir] = true
+	s.mu.Unlock()
+	return nil
+}
+
+// makeParents makes the directories above the store's own.
+func (s *FileStore) makeParents(dir string) error {
+	if _, err := s.fs.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if parent := filepath.Dir(dir); parent != dir {
+		if err := s.makeParents(parent); err != nil {
+			return err
+		}
+		if err := s.fs.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return s.fs.SyncDir(parent)
+	}
+	return nil
+}
+
+// glimpse is what Load saw of a run the last time.
+type glimpse struct {
+	pos  position
+	info fs.FileInfo // of the journal, when it had been read to pos
+	meta *Meta
+	of   fs.FileInfo // of the metadata file
+}
+
+// maxSeen bounds how many runs a store remembers; forgetting costs a reading.
+const maxSeen = 4096
+
+// Load returns a run's metadata and those of its entries whose sequence number
+// is above after (-1 is all). A run that does not exist has neither, and is no
+// error; metadata alone, or entries alone, is possible too. The whole journal
+// is checked as it is read: damage is a journal_order_violation naming file,
+// line and byte, a torn last line is left out. Metadata that cannot be read is
+// an error, not absent.
+//
+// Load takes no lock and changes nothing on disk. It may see entries whose
+// Append has not returned. Looking again with after at the last entry costs
+// two stats while nothing was written, and a reading of what was written since
+// otherwise.
+func (s *FileStore) Load(ctx context.Context, runID string, after int64) (*Meta, []*Entry, error) {
+	if err := CheckRunID(runID); err != nil {
+		return nil, nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	s.mu.Lock()
+	old := s.seen[runID]
+	s.mu.Unlock()
+	g := &glimpse{pos: origin()}
+	if old != nil {
+		*g = *old
+	}
+	if err := s.loadMeta(runID, g); err != nil {
+		return nil, nil, err
+	}
+	entries, err := s.loadJournal(runID, g, after)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.mu.Lock()
+	if len(s.seen) >= maxSeen {
+		clear(s.seen)
+	}
+	s.seen[runID] = g
+	s.mu.Unlock()
+	return g.meta.clone(), entries, nil
+}
+
+// loadMeta brings g's metadata up to date. A change replaces the file, so that
+// a file that is the same one holds the same text.
+func (s *FileStore) loadMeta(runID string, g *glimpse) error {
+	path := s.metaPath(runID)
+	info, err := s.fs.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		g.meta, g.of = nil, nil
+		return nil
+	}
+	if err != nil {
+		return errs.Wrap(errs.JournalIntegrity, "load", path, "cannot read the metadata", err)
+	}
+	if g.of != nil && s.unchanged(g.of, info) {
+		return nil
+	}
+	m, err := s.readMeta(runID)
+	if err != nil {
+		return err
+	}
+	g.meta, g.of = m, info
+	return nil
+}
+
+// unchanged reports whether now is the file that before was, as it was.
+func (s *FileStore) unchanged(before, now fs.FileInfo) bool {
+	return before.Size() == now.Size() && before.ModTime().Equal(now.ModTime()) && s.fs.SameFile(before, now)
+}
+
+// readMeta reads a run's metadata; nil where there is none.
+func (s *FileStore) readMeta(runID string) (*Meta, error) {
+	path := s.metaPath(runID)
+	b, _, err := s.readFile(path, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, errs.Wrap(errs.JournalIntegrity, "load", path, "cannot read the metadata", err)
+	}
+	m, err := ParseMeta(b)
+	if err != nil {
+		return nil, errs.Wrap(errs.JournalOrder, "load", path, "the metadata is damaged; repair or remove the file", err)
+	}
+	if m.RunID != runID {
+		return nil, errs.New(errs.JournalOrder, "load", path, fmt.Sprintf("the metadata is of run %q; a file system that does not tell capital letters apart mixes runs up", m.RunID))
+	}
+	return m, nil
+}
+
+// readFile reads a file from offset to its end.
+func (s *FileStore) readFile(path string, offset int64) ([]byte, fs.FileInfo, error) {
+	f, err := s.fs.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !fits(info.Size()) {
+		err = &fs.PathError{Op: "read", Path: path, Err: errors.New("too large for this machine's memory")}
+	}
+	var b []byte
+	if err == nil {
+		b, err = readAll(f, offset, info.Size())
+	}
+	return b, info, errors.Join(err, f.Close())
+}
+
+// loadJournal reads the entries above after, and brings g up to date.
+func (s *FileStore) loadJournal(runID string, g *glimpse, after int64) ([]*Entry, error) {
+	path := s.journalPath(runID)
+	info, err := s.fs.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		g.pos, g.info = origin(), nil
+		return nil, nil
+	}
+	if err != nil {
+		return nil, errs.Wrap(errs.JournalIntegrity, "load", path, "cannot read the journal", err)
+	}
+	known := g.info != nil && after >= g.pos.lastSeq
+	if known && s.unchanged(g.info, info) {
+		return nil, nil
+	}
+	pos := origin()
+	if known && g.pos.clean() && s.fs.SameFile(g.info, info) && info.Size() >= g.pos.end {
+		pos = g.pos
+	}
+	from := max(pos.end-1, 0)
+	b, info, err := s.readFile(path, from)
+	if err != nil {
+		return nil, errs.Wrap(errs.JournalIntegrity, "load", path, "cannot read the journal", err)
+	}
+	if pos.end > 0 && (len(b) == 0 || b[0] != '\n') {
+		// What was read before is not there any more: begin anew.
+		pos = origin()
+		if b, info, err = s.readFile(path, 0); err != nil {
+			return nil, errs.Wrap(errs.JournalIntegrity, "load", path, "cannot read the journal", err)
+		}
+	} else {
+		b = b[pos.end-from:]
+	}
+	var entries []*Entry
+	err = pos.consume(path, b, func(e *Entry) {
+		if e.Seq > after {
+			entries = append(entries, e)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	g.pos, g.info = pos, info
+	return entries, nil
+}
+
+// PutMeta replaces a run's metadata. The caller holds the run's lock. Members
+// of the stored metadata that this library does not know are kept unless
+// meta.Extra has them. Stored metadata that cannot be read is an error, and
+// stays as it is. PutMeta costs two syncs: the file, and its directory.
+func (s *FileStore) PutMeta(ctx context.Context, meta *Meta, lock *RunLock) error {
+	const op = "put metadata"
+	if err := CheckRunID(meta.RunID); err != nil {
+		return err
+	}
+	done, err := s.holdFor(op, meta.RunID, lock)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	old, err := s.readMeta(meta.RunID)
+	if err != nil {
+		return err
+	}
+	text, err := meta.over(old).AppendText(nil)
+	if err != nil {
+		return err
+	}
+	if err := s.replace(s.metaPath(meta.RunID), text); err != nil {
+		return errs.Wrap(errs.JournalIntegrity, op, s.metaPath(meta.RunID), "not written", err)
+	}
+	return nil
+}
+
+// over is m with the unknown members of old that it lacks.
+func (m *Meta) over(old *Meta) *Meta {
+	if old == nil || len(old.Extra) == 0 {
+		return m
+	}
+	c := m.clone()
+	for name, v := range m.Extra {
+		old.Extra[name] = v
+	}
+	c.Extra = old.Extra
+	return c
+}
+
+// holdFor enters a call that only the lock's holder may make.
+func (s *FileStore) holdFor(op, runID string, lock *RunLock) (done func(), err error) {
+	if lock != nil {
+		return lock.use(s, op, runID)
+	}
+	h, held, err := s.holderOf(runID)
+	if err != nil {
+		return nil, errs.Wrap(errs.JournalIntegrity, op, s.lockPath(runID), "cannot look at the lock", err)
+	}
+	if held {
+		return nil, heldBy(op, runID, h)
+	}
+	return nil, errs.New(errs.Config, op, runID, "only the holder of the run's lock may do this; take it first")
+}
+
+// replace writes a file under a name of its own, syncs it, puts it in path's
+// place and syncs the directory.
+func (s *FileStore) replace(path string, text []byte) error {
+	temp, f, err := s.tempFor(path)
+	if err != nil {
+		return err
+	}
+	err = writeAll(f, text, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = s.fs.Rename(temp, path)
+	}
+	if err != nil {
+		return errors.Join(err, s.fs.Remove(temp))
+	}
+	return s.fs.SyncDir(filepath.Dir(path))
+}
+
+// ListRuns returns the metadata of every run for which keep says true (nil
+// keeps all), sorted by run id. A run without metadata is listed with its
+// RunID alone. Metadata that cannot be read is reported by the error, beside
+// the runs that could. Files that are not named as a run's are passed over.
+func (s *FileStore) ListRuns(ctx context.Context, keep func(*Meta) bool) ([]*Meta, error) {
+	names, err := s.fs.ReadDir(s.dir)
+	if err != nil {
+		return nil, errs.Wrap(errs.JournalIntegrity, "list runs", s.dir, "cannot read the directory", err)
+	}
+	var ids []string
+	for _, n := range names {
+		for _, suffix := range []string{journalSuffix, metaSuffix} {
+			if id, ok := strings.CutSuffix(n.Name(), suffix); ok && !n.IsDir() && CheckRunID(id) == nil {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	var metas []*Meta
+	var bad []error
+	for _, id := range slices.Compact(ids) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		m, err := s.readMeta(id)
+		if err != nil {
+			bad = append(bad, err)
+			continue
+		}
+		if m == nil {
+			m = &Meta{RunID: id}
+		}
+		if keep == nil || keep(m) {
+			metas = append(metas, m)
+		}
+	}
+	return metas, errors.Join(bad...)
+}
+
+// Delete removes a run: its blobs, its journal, its metadata and its lock, in
+// this order, so that a run whose removal was cut short is still listed and
+// can be deleted again. While a segment holds the lock it is a lease_held
+// error. A run that does not exist is no error. Delete costs one sync for each
+// directory that it empties.
+func (s *FileStore) Delete(ctx context.Context, runID string) error {
+	const op = "delete"
+	lock, err := s.Lock(ctx, runID, "delete")
+	if err != nil {
+		return err
+	}
+	err = s.removeRun(runID, s.use(runID))
+	if err = errors.Join(err, lock.Release()); err != nil {
+		return errs.Wrap(errs.JournalIntegrity, op, runID, "not all of the run was removed", err)
+	}
+	return nil
+}
+
+func (s *FileStore) removeRun(runID string, r *run) error {
+	defer s.drop(r)
+	if err := s.removeBlobs(filepath.Join(s.dir, runID)); err != nil {
+		return err
+	}
+	if err := r.remove(); err != nil {
+		return err
+	}
+	if err := s.removeTemps(runID); err != nil {
+		return err
+	}
+	for _, path := range []string{s.metaPath(runID), s.lockPath(runID)} {
+		if err := s.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	s.mu.Lock()
+	delete(s.seen, runID)
+	delete(s.dead, runID)
+	s.mu.Unlock()
+	return s.fs.SyncDir(s.dir)
+}
+
+// removeTemps removes what writes of the run's files left behind when their
+// process died.
+func (s *FileStore) removeTemps(runID string) error {
+	names, err := s.fs.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		for _, suffix := range []string{metaSuffix, journalSuffix} {
+			if strings.HasPrefix(n.Name(), runID+suffix+".") && strings.HasSuffix(n.Name(), tempSuffix) {
+				if err := s.fs.Remove(filepath.Join(s.dir, n.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+)
+
+// position is how far a journal has been read, and what was found at its end.
+type position struct {
+	end     int64 // byte behind the last entry's line, or behind the entry where open
+	lines   int   // lines up to end
+	lastSeq int64 // of the last entry; -1 in an empty journal
+	// open: the last entry has no newline yet. It counts; the next append
+	// writes the newline first.
+	open bool
+	// torn is how many bytes behind end hold the beginning of an entry that
+	// was never finished. They count for nothing; the next append cuts them
+	// off.
+	torn int64
+	// glued is where the last line begins if it holds several entries, else
+	// -1. The next append separates them.
+	glued int64
+}
+
+// origin is the position before the first byte.
+func origin() position { return position{lastSeq: -1, glued: -1} }
+
+// clean reports whether reading may go on at end: what stands there, if
+// anything, is a line of its own.
+func (p *position) clean() bool { return !p.open && p.torn == 0 && p.glued < 0 }
+
+const block = 512 // the least that a disk writes whole
+
+// consume reads b, the bytes of a journal from p.end to its end, advances p,
+// which must be clean, and hands each entry to emit.
+//
+// A journal ends in a whole line, and every earlier line is whole. The last
+// line that is not blank may fall short of that in the ways in which a write
+// that was cut off leaves it, and is then repaired:
+//
+//   - it lacks its newline: it counts;
+//   - it lacks its end: it is torn and counts for nothing, if nothing or only
+//     newlines written ahead follow it (a line that ends in one newline, and
+//     nothing behind it, was written whole and is damaged);
+//   - blocks of it are zero bytes, as a power cut leaves them: torn too;
+//   - it holds several entries, or one and a torn one: those that are whole
+//     count.
+//
+// Anything else is damage: a journal_order_violation that names the file, the
+// line and the byte. So are a byte order mark, a sequence number that is not
+// above the one before, and a ref that is not backwards.
+func (p *position) consume(file string, b []byte, emit func(*Entry)) error {
+	c := tailReader{position: p, file: file, b: b, base: p.end, emit: emit, checked: badUTF8(b) < 0}
+	c.pool.bytes = len(b)
+	if c.base == 0 && bytes.HasPrefix(b, []byte("\ufeff")) {
+		return c.damage(1, 0, "the file begins with a byte order mark; remove it")
+	}
+	number := p.lines
+	for from := 0; from < len(b); {
+		number++
+		to, whole := len(b), false
+		if n := bytes.IndexByte(b[from:], '\n'); n >= 0 {
+			to, whole = from+n+1, true
+		}
+		if line := b[from:to]; !isBlank(line) {
+			if fail := c.line(line); fail != nil {
+				return c.lastLine(from, to, number, fail)
+			}
+			p.end, p.lines, p.open = c.base+int64(to), number, !whole
+		}
+		from = to
+	}
+	return nil
+}
+
+// tailReader is one reading of a journal's bytes.
+type tailReader struct {
+	*position
+	file    string
+	b       []byte
+	base    int64 // where b begins in the file
+	checked bool  // b is UTF-8
+	emit    func(*Entry)
+	pool    entryPool
+}
+
+// line reads one line that holds exactly one entry.
+func (c *tailReader) line(line []byte) *scanError {
+	e := c.pool.next()
+	s := scanner{b: line}
+	if s.entry(e) {
+		e.Raw = rawOf(line, s.i)
+		if s.space(); s.i < len(line) {
+			s.stop("more text follows the entry")
+		}
+	}
+	if s.fail == nil && !c.checked {
+		if off := badUTF8(line); off >= 0 {
+			s.stopAt(off, "the text is not UTF-8")
+		}
+	}
+	if s.fail == nil {
+		s.fail = c.follow(e)
+	}
+	if s.fail == nil {
+		c.emit(e)
+	}
+	return s.fail
+}
+
+// rawOf is the line without the space around the entry that ends at end.
+func rawOf(line []byte, end int) json.RawMessage {
+	return json.RawMessage(bytes.TrimLeft(line[:end:end], " \t\r"))
+}
+
+// follow checks that e may stand behind what was read, and takes it in.
+func (p *position) follow(e *Entry) *scanError {
+	if e.Seq <= p.lastSeq {
+		return &scanError{msg: fmt.Sprintf("seq %d does not follow %d", e.Seq, p.lastSeq)}
+	}
+	p.lastSeq = e.Seq
+	return nil
+}
+
+// lastLine decides about the line b[from:to], which is not one whole entry:
+// repaired if it is the last one and torn or glued, damage otherwise.
+func (c *tailReader) lastLine(from, to, number int, fail *scanError) error {
+	at := c.base + int64(from)
+	damaged := c.damage(number, at+int64(fail.off), fail.msg)
+	if !isBlank(c.b[to:]) {
+		return damaged
+	}
+	line := c.b[from:to]
+	values, rest := wholeEntries(line)
+	exact := line[len(line)-1] == '\n' && to == len(c.b)
+	if len(rest) > 0 && !torn(rest, exact, c.base+int64(to-len(rest))) {
+		return damaged
+	}
+	for _, e := range values {
+		if fail := c.follow(e); fail != nil {
+			return c.damage(number, at, fail.msg)
+		}
+		c.emit(e)
+	}
+	if len(values) > 0 {
+		last := bytes.TrimRight(line[:len(line)-len(rest)], " \t\r\n")
+		c.end, c.lines, c.open = at+int64(len(last)), number, true
+	}
+	if len(values) > 1 {
+		c.glued = at
+	}
+	if len(rest) > 0 {
+		c.torn = c.base + int64(len(c.b)) - c.end
+	}
+	return nil
+}
+
+// wholeEntries splits a line into the entries that stand whole at its
+// beginning and the text behind them.
+func wholeEntries(line []byte) (values []*Entry, rest []byte) {
+	rest = line
+	for len(rest) > 0 {
+		e := new(Entry)
+		s := scanner{b: rest}
+		if !s.entry(e) || badUTF8(rest[:s.i]) >= 0 {
+			break
+		}
+		e.Raw = rawOf(rest, s.i)
+		values = append(values, e)
+		rest = bytes.TrimLeft(rest[s.i:], " \t\r\n")
+	}
+	return values, rest
+}
+
+// torn reports whether text, which begins at byte at of the journal and runs
+// to the end of its last line, is what an interrupted write leaves. exact says
+// that one newline and nothing else follows.
+func torn(text []byte, exact bool, at int64) bool {
+	s := scanner{b: bytes.TrimRight(text, "\n")}
+	if !exact && s.byte('{') {
+		s.i = 0
+		var e Entry
+		if !s.entry(&e) && s.fail.short {
+			return true
+		}
+	}
+	return lostBlocks(text, at)
+}
+
+// lostBlocks reports whether zero bytes stand in text where a disk lost whole
+// blocks: each run of them begins at a block or with the text, and ends at a
+// block or with the file.
+func lostBlocks(text []byte, at int64) bool {
+	found := false
+	for i := 0; i < len(text); {
+		n := bytes.IndexByte(text[i:], 0)
+		if n < 0 {
+			break
+		}
+		from := i + n
+		to := from
+		for to < len(text) && text[to] == 0 {
+			to++
+		}
+		if from > 0 && (at+int64(from))%block != 0 || to < len(text) && (at+int64(to))%block != 0 {
+			return false
+		}
+		found, i = true, to
+	}
+	return found
+}
+
+func isBlank(b []byte) bool { return len(bytes.TrimLeft(b, " \t\r\n")) == 0 }
+
+func (c *tailReader) damage(line int, at int64, msg string) error {
+	e := errs.New(errs.JournalOrder, "load", fmt.Sprintf("%s line %d byte %d", c.file, line, at), msg)
+	e.Data = map[string]any{"file": c.file, "line": line, "offset": at}
+	return e
+}
+
+// entryPool hands out entries from slabs: a journal is read as a whole and
+// kept as a whole.
+type entryPool struct {
+	bytes int // of the journal, which bounds how many entries there can be
+	free  []Entry
+}
+
+func (p *entryPool) next() *Entry {
+	if len(p.free) == 0 {
+		p.free = make([]Entry, max(1, min(p.bytes/128, 64)))
+	}
+	e := &p.free[0]
+	p.free = p.free[1:]
+	return e
+}
+
+// fits reports whether a file of size bytes can be held in memory here.
+func fits(size int64) bool { return size <= math.MaxInt-1 }
