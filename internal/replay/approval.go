@@ -78,8 +78,8 @@ type Approval struct {
 	Consumed bool
 }
 
-// Approval finds the approval of one tool call and counts a hit, or a miss for
-// ApprovalNone. An entry that names a call id is about that call alone; an
+// Approval finds the approval of one tool call that the chain wants approved,
+// and counts a hit, or a miss for ApprovalNone. An entry that names a call id is about that call alone; an
 // entry without one is bound by its key to the awaiting call, and only if
 // nothing later shows that its own call is over. A grant that a call has
 // consumed is that call's.
@@ -88,37 +88,55 @@ type Approval struct {
 // for just this input, then an open request for it. An allow for another input
 // is a deny.
 func (m *Matcher) Approval(q ApprovalQuery) Approval {
-	ops := m.approvals[q.Scope]
-	var bound []*Operation
-	if q.ToolCallID != "" {
-		for _, op := range ops {
-			if id, own := m.callID(op); own && id == q.ToolCallID {
-				bound = append(bound, op)
-			}
-		}
-		if bound == nil && q.Awaiting {
-			if op := m.foreign(ops, q); op != nil {
-				bound = append(bound, op)
-			}
-		}
+	a, op := m.findApproval(q)
+	switch {
+	case op == nil:
+		m.misses++
+	case !op.consumed:
+		op.consumed = true
+		m.hits++
 	}
-	best := Approval{}
+	return a
+}
+
+// PeekApproval is [Matcher.Approval] without counting. It is for a call that
+// the chain as it is now would let through or deny without asking: a recorded
+// deny or revocation still holds for it, and an open request still waits.
+func (m *Matcher) PeekApproval(q ApprovalQuery) Approval {
+	a, _ := m.findApproval(q)
+	return a
+}
+
+func (m *Matcher) findApproval(q ApprovalQuery) (Approval, *Operation) {
+	var best Approval
 	var chosen *Operation
 	bestRank := rankNone
-	for _, op := range bound {
+	for _, op := range m.boundTo(q) {
 		if a, rank := m.judge(op, q); rank < bestRank {
 			best, bestRank, chosen = a, rank, op
 		}
 	}
-	if chosen == nil {
-		m.misses++
-		return Approval{}
+	return best, chosen
+}
+
+// boundTo returns the entries about the call of the query.
+func (m *Matcher) boundTo(q ApprovalQuery) []*Operation {
+	if q.ToolCallID == "" {
+		return nil
 	}
-	if !chosen.consumed {
-		chosen.consumed = true
-		m.hits++
+	ops := m.approvals[q.Scope]
+	var bound []*Operation
+	for _, op := range ops {
+		if id, own := m.callID(op); own && id == q.ToolCallID {
+			bound = append(bound, op)
+		}
 	}
-	return best
+	if bound == nil && q.Awaiting {
+		if op := m.foreign(ops, q); op != nil {
+			bound = append(bound, op)
+		}
+	}
+	return bound
 }
 
 // Ranks of the entries about one call, strongest first.

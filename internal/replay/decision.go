@@ -2,7 +2,9 @@ package replay
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
@@ -116,12 +118,23 @@ func Expired(d ApprovalDecision, now time.Time) bool {
 	return err != nil || at.Before(now)
 }
 
-// parseInstant reads a time strictly. time.Parse with the RFC 3339 layout
-// takes one-digit hours and a comma; this does not.
+// parseInstant reads an RFC 3339 time with a zone. Package time alone would
+// also take a one-digit hour, a comma before the fraction and an offset of a
+// whole day.
 func parseInstant(s string) (time.Time, error) {
-	var t time.Time
-	err := t.UnmarshalText([]byte(s))
-	return t, err
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return time.Time{}, err
+	}
+	// Parsed, it holds at least a date, an hour and a zone.
+	strict := s[10] == 'T' && s[13] == ':' && !strings.Contains(s, ",")
+	if offset, ok := strings.CutSuffix(s, "Z"); !ok {
+		strict = strict && offset[len(offset)-5:len(offset)-3] < "24"
+	}
+	if !strict {
+		return time.Time{}, errors.New("not the form of RFC 3339")
+	}
+	return t, nil
 }
 
 func invalidApproval(path, msg string) error {

@@ -1,0 +1,185 @@
+package replay_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/internal/replay"
+)
+
+type approvalCase struct {
+	ID        string
+	Value     json.RawMessage
+	ValueText *string
+	Expect    struct {
+		Decision struct {
+			Decision  string
+			Reason    string
+			ExpiresAt *string
+		}
+		AcceptedBeforeAppend bool
+	}
+}
+
+func (c approvalCase) value() json.RawMessage {
+	if c.ValueText != nil {
+		return json.RawMessage(*c.ValueText)
+	}
+	return c.Value
+}
+
+// strictExpiry is the rule "expiry-rfc3339" of the differences: the reference
+// takes every text its host's date parser understands, with the host's zone
+// where none is given; we take RFC 3339 with a zone, so we refuse more before
+// the append. What it kept is kept, and counts as expired.
+func strictExpiry(c approvalCase) bool {
+	at := c.Expect.Decision.ExpiresAt
+	return c.Expect.AcceptedBeforeAppend && at != nil && !isRFC3339(*at)
+}
+
+func isRFC3339(s string) bool {
+	_, err := time.Parse(time.RFC3339, s)
+	return err == nil
+}
+
+// expiryNotText is the rule "expiry-not-text": the reference drops an expiry
+// that is no text and is left with an allow without end; ours is expired.
+func expiryNotText(c approvalCase) bool {
+	var v struct{ ExpiresAt any }
+	if json.Unmarshal(c.value(), &v) != nil || c.Expect.Decision.ExpiresAt != nil {
+		return false
+	}
+	_, has := membersOf(c.value())["expiresAt"]
+	return has
+}
+
+func membersOf(src json.RawMessage) map[string]json.RawMessage {
+	var m map[string]json.RawMessage
+	_ = json.Unmarshal(src, &m)
+	return m
+}
+
+func TestApprovalDecisionVectors(t *testing.T) {
+	differ := 0
+	long := time.Date(2029, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range loadVectors[approvalCase](t, "approval_decision.json") {
+		t.Run(c.ID, func(t *testing.T) {
+			got := replay.NormalizeApproval(c.value())
+			want := c.Expect.Decision
+			require.Equal(t, want.Decision, got.Decision)
+			require.Equal(t, want.Reason, got.Reason)
+			require.Nil(t, got.Input)
+			err := replay.CheckApproval(c.value())
+			if strictExpiry(c) || expiryNotText(c) {
+				differ++
+				require.True(t, got.HasExpiry)
+				require.True(t, replay.Expired(got, time.Time{}))
+				check(t, err, errs.InvalidResolution, "expiresAt")
+				return
+			}
+			require.Equal(t, want.ExpiresAt != nil, got.HasExpiry)
+			if want.ExpiresAt != nil {
+				require.Equal(t, *want.ExpiresAt, got.ExpiresAt)
+				require.Equal(t, !isRFC3339(got.ExpiresAt), replay.Expired(got, long))
+			}
+			if c.Expect.AcceptedBeforeAppend {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, errs.InvalidResolution)
+			}
+		})
+	}
+	t.Logf("%d values answered more strictly than the reference", differ)
+}
+
+func TestNormalizeApproval(t *testing.T) {
+	deny := replay.ApprovalDecision{Decision: "deny"}
+	tests := []struct {
+		name, value string
+		want        replay.ApprovalDecision
+	}{
+		{"nothing", ``, deny},
+		{"not JSON", `{"decision":"allow"`, deny},
+		{"two values", `{"decision":"allow"} {}`, deny},
+		{"null", `null`, deny},
+		{"other case", `{"DECISION":"allow","decisioN":"allow"}`, deny},
+		{"escaped word", `{"decision":"\u0061llow"}`, replay.ApprovalDecision{Decision: "allow"}},
+		{"edited", `{"decision":"allow-edited","input":{"a":1},"reason":"smaller"}`,
+			replay.ApprovalDecision{Decision: "allow", Input: json.RawMessage(`{"a":1}`), Reason: "smaller"}},
+		{"edited to null", `{"decision":"allow-edited","input":null}`,
+			replay.ApprovalDecision{Decision: "allow", Input: json.RawMessage(`null`)}},
+		{"edited without input", `{"decision":"allow-edited"}`, deny},
+		{"an input beside a plain allow is not run", `{"decision":"allow","input":{"a":1}}`,
+			replay.ApprovalDecision{Decision: "allow"}},
+		{"null expiry", `{"decision":"allow","expiresAt":null}`,
+			replay.ApprovalDecision{Decision: "allow", HasExpiry: true}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			require.Equal(t, tt.want, replay.NormalizeApproval(json.RawMessage(tt.value)))
+		})
+	}
+	require.False(t, replay.ApprovalDecision{}.Allows(time.Time{}), "the zero value allows nothing")
+}
+
+func TestCheckApproval(t *testing.T) {
+	tests := []struct{ name, value, path string }{
+		{"edited", `{"decision":"allow-edited","input":[1]}`, ""},
+		{"edited without input", `{"decision":"allow-edited"}`, "input"},
+		{"no decision", `{}`, "missing"},
+		{"expiry on an edited allow", `{"decision":"allow-edited","input":1,"expiresAt":"soon"}`, "expiresAt"},
+		{"one-digit hour", `{"decision":"allow","expiresAt":"2030-01-01T1:00:00Z"}`, "expiresAt"},
+		{"comma", `{"decision":"allow","expiresAt":"2030-01-01T01:00:00,5Z"}`, "expiresAt"},
+		{"offset of a day", `{"decision":"allow","expiresAt":"2030-01-01T01:00:00+24:00"}`, "expiresAt"},
+		{"fraction and offset", `{"decision":"allow","expiresAt":"2030-01-01T01:00:00.123456-23:59"}`, ""},
+		{"no zone", `{"decision":"allow","expiresAt":"2030-01-01T01:00:00"}`, "expiresAt"},
+		{"null expiry", `{"decision":"allow","expiresAt":null}`, "expiresAt"},
+		{"array", `["allow"]`, "object"},
+		{"null", `null`, "object"},
+		{"empty", ``, "object"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := replay.CheckApproval(json.RawMessage(tt.value))
+			if tt.path == "" {
+				require.NoError(t, err)
+				return
+			}
+			check(t, err, errs.InvalidResolution, tt.path)
+		})
+	}
+}
+
+func TestExpired(t *testing.T) {
+	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	d := replay.NormalizeApproval(json.RawMessage(`{"decision":"allow","expiresAt":"2030-01-01T02:00:00+02:00"}`))
+	require.True(t, d.Allows(at.Add(-time.Second)))
+	require.True(t, d.Allows(at), "the instant itself still counts")
+	require.False(t, d.Allows(at.Add(time.Nanosecond)))
+	require.True(t, replay.ApprovalDecision{Decision: "allow"}.Allows(at))
+}
+
+// FuzzApproval holds the reader of foreign values to one law: nothing allows
+// that a resolver surface would have refused.
+func FuzzApproval(f *testing.F) {
+	for _, seed := range []string{
+		`{"decision":"allow"}`, `{"decision":"deny","reason":"no"}`, `{"decision":"allow","expiresAt":"2030-01-01T00:00:00Z"}`,
+		`{"decision":"allow-edited","input":{}}`, `{"decision":"allow","expiresAt":0}`, `true`, `"allow"`, `[]`, ``, `{"decision":"allow","decision":"deny"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		d := replay.NormalizeApproval(src)
+		err := replay.CheckApproval(src)
+		if d.Allows(time.Time{}) && err != nil {
+			t.Fatalf("%q allows, but is refused: %v", src, err)
+		}
+		if d.Decision != replay.DecisionAllow && d.Decision != replay.DecisionDeny {
+			t.Fatalf("%q gives decision %q", src, d.Decision)
+		}
+	})
+}
