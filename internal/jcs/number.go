@@ -159,14 +159,14 @@ func survives(text string) bool {
 type decimal struct {
 	digits   [17]byte
 	count    int
-	exponent int
+	exponent int64
 }
 
 // decimalOf takes a JSON number apart. ok is false where it has more digits
 // than a float64 can need; exponent is right even then.
 func decimalOf(text string) (d decimal, ok bool) {
 	ok = true
-	zeros, fraction := 0, 0 // zeros not yet known to stand inside
+	zeros, fraction := 0, 0 // zeros so far behind the last digit kept
 	point := false
 	i := 0
 	for ; i < len(text) && text[i]|0x20 != 'e'; i++ {
@@ -201,7 +201,7 @@ func decimalOf(text string) (d decimal, ok bool) {
 	if d.count == 0 {
 		return decimal{}, true
 	}
-	d.exponent = zeros - fraction
+	d.exponent = int64(zeros) - int64(fraction)
 	if i < len(text) {
 		d.exponent += exponent(text[i+1:])
 	}
@@ -210,11 +210,11 @@ func decimalOf(text string) (d decimal, ok bool) {
 
 // exponent reads an exponent with its sign; far beyond what any text of
 // permitted length can balance it stops counting.
-func exponent(s string) int {
-	n := 0
+func exponent(s string) int64 {
+	n := int64(0)
 	for i := range len(s) {
-		if c := s[i]; '0' <= c && c <= '9' && n < maxText {
-			n = n*10 + int(c-'0')
+		if c := s[i]; '0' <= c && c <= '9' && n < 1<<40 {
+			n = n*10 + int64(c-'0')
 		}
 	}
 	if s[0] == '-' {

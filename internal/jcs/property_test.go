@@ -39,7 +39,7 @@ func trees(depth int) *rapid.Generator[any] {
 		case 3:
 			return names().Draw(t, "string")
 		case 4:
-			return rapid.IntRange(-1<<53, 1<<53).Draw(t, "integer")
+			return rapid.Int64Range(-1<<53, 1<<53).Draw(t, "integer")
 		case 5:
 			return rapid.Float64().Draw(t, "float")
 		case 6:
