@@ -24,10 +24,7 @@ func (s *FileStore) tempFor(path string) (string, File, error) {
 // costs two syncs, the file and its directory, and one more for each directory
 // on the way that this store has not used before.
 func (s *FileStore) Put(ctx context.Context, ref string, data []byte) error {
-	if err := CheckBlobRef(ref); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := admit(ctx, CheckBlobRef(ref)); err != nil {
 		return err
 	}
 	path := s.blobPath(ref)
@@ -53,10 +50,7 @@ func (s *FileStore) putFile(path string, data []byte) error {
 
 // Get returns the blob under ref, or nil where there is none.
 func (s *FileStore) Get(ctx context.Context, ref string) ([]byte, error) {
-	if err := CheckBlobRef(ref); err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := admit(ctx, CheckBlobRef(ref)); err != nil {
 		return nil, err
 	}
 	b, _, err := s.readFile(s.blobPath(ref), 0)
@@ -74,10 +68,7 @@ func (s *FileStore) Get(ctx context.Context, ref string) ([]byte, error) {
 
 // List returns the references of a run's blobs, sorted.
 func (s *FileStore) List(ctx context.Context, runID string) ([]string, error) {
-	if err := CheckRunID(runID); err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := admit(ctx, CheckRunID(runID)); err != nil {
 		return nil, err
 	}
 	refs, err := s.listUnder(runID, nil)
@@ -112,10 +103,7 @@ func (s *FileStore) listUnder(part string, refs []string) ([]string, error) {
 
 // DeleteBlob removes the blob under ref; one that does not exist is no error.
 func (s *FileStore) DeleteBlob(ctx context.Context, ref string) error {
-	if err := CheckBlobRef(ref); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := admit(ctx, CheckBlobRef(ref)); err != nil {
 		return err
 	}
 	path := s.blobPath(ref)

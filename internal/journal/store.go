@@ -155,10 +155,7 @@ const maxSeen = 4096
 // two stats while nothing was written, and a reading of what was written since
 // otherwise.
 func (s *FileStore) Load(ctx context.Context, runID string, after int64) (*Meta, []*Entry, error) {
-	if err := CheckRunID(runID); err != nil {
-		return nil, nil, err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := admit(ctx, CheckRunID(runID)); err != nil {
 		return nil, nil, err
 	}
 	s.mu.Lock()
@@ -351,7 +348,7 @@ func (s *FileStore) holdFor(op, runID string, lock *RunLock) (done func(), err e
 	if held {
 		return nil, heldBy(op, runID, h)
 	}
-	return nil, errs.New(errs.Config, op, runID, "only the holder of the run's lock may do this; take it first")
+	return nil, unlockedCall(op, runID)
 }
 
 // replace writes a file under a name of its own, syncs it, puts it in path's
