@@ -1,0 +1,27 @@
+// Package jsonschema is what the library knows about JSON Schema: the canonical
+// form that is hashed, the check of a definition, the validation of values,
+// defaults, reflection of Go types, and decoding of validated values into Go.
+//
+// # Trees
+//
+// Schemas and values are trees of package jcs: nil, bool, string, [json.Number],
+// []any and map[string]any. No function here changes a tree that it was given;
+// results may share parts with their input, so treat both as read-only.
+//
+// # What a schema means
+//
+// Every schema is read as draft 2020-12. A "$schema" of draft 2019-09 or
+// draft-07 is understood, and then an array under "items" is the tuple of those
+// drafts; keywords beside a "$ref" always apply. References are resolved here,
+// in one way, for the hash and for validation alike, and only within the
+// document: nothing is ever loaded. A number means its canonical text (package
+// jcs), in the schema as in the value.
+//
+// # The way of a definition and of a value
+//
+//	definition  Check -> Hash, Compile        refuses with *RefError
+//	value       FoldConflict -> Validate -> ApplyDefaults -> DecodeInto
+//
+// No input makes this package panic, and all bounds on size and depth are
+// constants of this package.
+package jsonschema
