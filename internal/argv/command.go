@@ -1,0 +1,390 @@
+package argv
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Command is a command text and what the readers found in it. It is read when
+// something is first asked about it. A Command is not safe for concurrent use.
+type Command struct {
+	text     string
+	depth    int // of a text given to a shell inside another
+	spent    int // bytes of such texts read before
+	done     bool
+	complete bool // the strict reader understood every segment's place
+	segs     []Segment
+	look     looker
+	unjudged string // why the text as a whole cannot be judged
+	unread   string // why the strict reader lost its place
+}
+
+const (
+	whyParse    = "it is no complete shell command"
+	whyDisagree = "two readers of shell text disagree about it"
+	whySwallow  = "a comment that ends in a backslash"
+)
+
+// Read returns the command of a text. It never fails: what could not be read is
+// part of the answers.
+func Read(text string) *Command { return &Command{text: text} }
+
+// Text returns the text.
+func (c *Command) Text() string { return c.text }
+
+// analyse reads the text once.
+func (c *Command) analyse() {
+	if c.done {
+		return
+	}
+	c.done = true
+	c.look.depth, c.look.bytes = c.depth, c.spent
+	var line plainLine
+	if line.read(c.text) {
+		c.complete = true
+		c.segs = line.segments()
+	} else {
+		c.readBoth()
+	}
+	if len(c.segs) == 0 && c.unjudged == "" {
+		c.unjudged = whyNothing
+	}
+	for i := range c.segs {
+		s := &c.segs[i]
+		if len(s.Words) > 0 && s.Words[0].kind == fixed && evaluates(base(s.Words[0].Text), s.Words) == whyEvaluate {
+			s.problem(whyEvaluate)
+		}
+		c.look.segment(s)
+	}
+}
+
+// segments returns the commands of a plain line, as the strict reader does.
+func (l *plainLine) segments() []Segment {
+	segs := make([]Segment, len(l.ends))
+	from := 0
+	for i, end := range l.ends {
+		words := l.words[from:end:end]
+		segs[i] = Segment{Words: words, Text: sourceOf(words)}
+		from = end
+	}
+	return segs
+}
+
+// sourceOf spells words again, for a segment whose source is not at hand.
+func sourceOf(words []Word) string {
+	var b strings.Builder
+	for i := range words {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(Quote(words[i].Text))
+	}
+	return b.String()
+}
+
+// readBoth runs the two readers and joins what they found.
+func (c *Command) readBoth() {
+	strict, complete := readStrict(c.text)
+	c.complete = complete
+	for i := range strict {
+		if strict[i].rough || strict[i].Problem != "" && c.unread == "" {
+			c.unread = strict[i].Problem
+		}
+	}
+	c.unjudged = treeFits(c.text)
+	var bash, posix []Segment
+	parsed := false
+	if c.unjudged == "" {
+		bash, parsed = readTree(c.text, &bashParsers)
+		if !parsed {
+			c.unjudged = whyParse
+		}
+		if !parsed || dialectsDiffer(c.text) {
+			posix, _ = readTree(c.text, &posixParsers)
+		}
+	}
+	if parsed && complete && agree(strict, bash) && posix == nil {
+		c.segs = strict
+		c.note(strict)
+		return
+	}
+	if parsed {
+		c.compare(strict, bash, complete)
+	}
+	c.join(bash, posix, strict, parsed)
+}
+
+// compare notes where the readers disagree about a text that both have read.
+func (c *Command) compare(strict, bash []Segment, complete bool) {
+	sure := strict
+	if !complete {
+		for i := range strict {
+			if strict[i].rough {
+				sure = strict[:i]
+				break
+			}
+		}
+		if len(sure) <= len(bash) {
+			bash = bash[:len(sure)]
+		}
+	}
+	switch {
+	case !agree(sure, bash):
+		c.unjudged = whyDisagree
+	case !complete && commentSwallows(c.text):
+		c.unjudged = whySwallow
+	case !complete && strings.ContainsFunc(c.text, func(r rune) bool { return r < ' ' && r != '\t' && r != '\n' || r == 0x7f }):
+		c.unjudged = whyControl
+	}
+}
+
+// join makes one list of what the readers found, without repeating what they
+// agree on. The strict reader's rough segments count only where no parser read
+// the text to its end.
+func (c *Command) join(bash, posix, strict []Segment, parsed bool) {
+	seen := make(map[string]bool)
+	add := func(list []Segment) {
+		for i := range list {
+			if list[i].rough && parsed {
+				continue
+			}
+			if k := list[i].key(); !seen[k] {
+				seen[k] = true
+				c.segs = append(c.segs, list[i])
+			}
+		}
+	}
+	if c.complete {
+		add(strict)
+	}
+	add(bash)
+	add(posix)
+	add(strict)
+	c.note(c.segs)
+}
+
+// note takes over what makes a segment impossible to judge.
+func (c *Command) note(segs []Segment) {
+	for i := range segs {
+		if c.unjudged == "" {
+			c.unjudged = segs[i].Unclear
+		}
+	}
+}
+
+// key is equal for segments that every rule answers alike.
+func (s *Segment) key() string {
+	var b strings.Builder
+	put := func(w *Word) {
+		b.WriteByte(byte(w.kind) + 'a')
+		b.WriteByte(byte(w.flags&^quoted) + 'a')
+		b.WriteString(w.Text)
+		b.WriteByte(0)
+	}
+	for i := range s.Words {
+		put(&s.Words[i])
+	}
+	for i := range s.Assigns {
+		b.WriteString("\x01" + s.Assigns[i].Name)
+		put(&s.Assigns[i].Value)
+	}
+	for i := range s.Redirects {
+		r := &s.Redirects[i]
+		b.WriteString("\x02" + r.FD + r.Op)
+		b.WriteString(strconv.Itoa(r.at))
+		put(&r.Target)
+	}
+	if s.capped {
+		b.WriteByte(3)
+	}
+	return b.String()
+}
+
+// agree tells whether two readings found the same commands.
+func agree(a, b []Segment) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !a[i].same(&b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Segment) same(o *Segment) bool {
+	if len(s.Words) != len(o.Words) || len(s.Assigns) != len(o.Assigns) || len(s.Redirects) != len(o.Redirects) {
+		return false
+	}
+	for i := range s.Words {
+		if !s.Words[i].same(&o.Words[i]) {
+			return false
+		}
+	}
+	for i := range s.Assigns {
+		if s.Assigns[i].Name != o.Assigns[i].Name || !s.Assigns[i].Value.same(&o.Assigns[i].Value) {
+			return false
+		}
+	}
+	for i := range s.Redirects {
+		r, q := &s.Redirects[i], &o.Redirects[i]
+		if r.FD != q.FD || r.Op != q.Op || !r.Target.same(&q.Target) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *Word) same(o *Word) bool {
+	if w.kind == fixed || o.kind == fixed {
+		return w.kind == o.kind && w.Text == o.Text
+	}
+	return w.prefix == o.prefix && w.suffix == o.suffix
+}
+
+// Unjudgeable tells whether some part of the text cannot be judged, and why: a
+// substitution or a here-document, a name that depends on an expansion, a text
+// that is empty, too long, too deep or no shell command, or one about which the
+// readers disagree. A chain asks about it, unless a rule denies.
+func (c *Command) Unjudgeable() (reason string, yes bool) {
+	c.analyse()
+	return c.unjudged, c.unjudged != ""
+}
+
+// Hidden says why the text runs a command that nobody can see in it, such as
+// what a shell reads from its input, or "". Every rule of a deny or ask table
+// may match such a command; [Command.Against] counts it.
+func (c *Command) Hidden() string {
+	c.analyse()
+	return c.look.hidden
+}
+
+// Segments returns the simple commands of the text, each once, in the order in
+// which the readers found them. The caller must not change them.
+func (c *Command) Segments() []Segment {
+	c.analyse()
+	return c.segs
+}
+
+// Complete tells whether the strict reader kept its place to the end, without
+// which nothing in the text can be allowed, and if not, where it was lost.
+func (c *Command) Complete() (why string, ok bool) {
+	c.analyse()
+	if c.complete && c.unjudged == "" {
+		return "", true
+	}
+	if c.unjudged != "" {
+		return c.unjudged, false
+	}
+	if c.unread == "" {
+		return whyCompound, false
+	}
+	return c.unread, false
+}
+
+// Against matches p for a deny or ask table: the strongest answer over every
+// command that the readers found, wherever it stands. Assignments in front of a
+// command do not matter unless p spells them; redirections are left out, and
+// also tried as words; a command behind a wrapper and a name that differs in its
+// path or its case are a maybe.
+func (c *Command) Against(p *Pattern) Match {
+	c.analyse()
+	m := No
+	if c.look.hidden != "" {
+		m = Maybe
+	}
+	var buf []Match
+	for i := range c.look.views {
+		if m = max(m, p.view(&c.look.views[i], &buf)); m == Yes {
+			break
+		}
+	}
+	return m
+}
+
+// AgainstSegment is [Command.Against] for one of [Command.Segments], and says
+// which wrapper stood between the segment and what matched.
+func (c *Command) AgainstSegment(i int, p *Pattern) (m Match, via string) {
+	c.analyse()
+	var buf []Match
+	for k := range c.look.views {
+		v := &c.look.views[k]
+		if v.seg != &c.segs[i] {
+			continue
+		}
+		if found := p.view(v, &buf); found > m {
+			m, via = found, v.via
+		}
+	}
+	return m, via
+}
+
+// view matches p against one view.
+func (p *Pattern) view(v *view, buf *[]Match) Match {
+	m := p.against(v.words, buf)
+	if m == Yes && len(p.assigns)+len(p.redirects) == 0 {
+		return v.cap
+	}
+	if len(p.redirects) > 0 {
+		m = min(m, p.redirected(v.seg.Redirects))
+	} else if m != Yes && v.via == "" && len(v.seg.Redirects) > 0 {
+		m = max(m, p.against(v.seg.tokens(), buf))
+	}
+	for k := range p.assigns {
+		found := No
+		for i := range v.seg.Assigns {
+			if a := &v.seg.Assigns[i]; a.Name == p.assigns[k].Name {
+				found = max(found, p.assigns[k].value(a))
+			}
+		}
+		m = min(m, found)
+	}
+	return min(m, v.cap)
+}
+
+// value compares the value that a pattern spells with that of a command.
+func (a *Assign) value(b *Assign) Match {
+	if b.odd || !b.Value.IsStatic() {
+		return Maybe
+	}
+	if b.Value.Text == a.Value.Text {
+		return Yes
+	}
+	return No
+}
+
+// Allows tells whether p, as a pattern of an allow table, covers the segment:
+// its words as they stand, every assignment either spelled by p or named in env,
+// and every redirection to a file spelled by p. It is false for a segment with a
+// Problem.
+func (s *Segment) Allows(p *Pattern, env map[string]bool) bool {
+	return s.Problem == "" && len(s.Words) > 0 && p.covers(s.Words) && p.spelled(s.Redirects) && p.assigned(s.Assigns, env)
+}
+
+// assigned tells whether an allow may pass over the assignments.
+func (p *Pattern) assigned(assigns []Assign, env map[string]bool) bool {
+	for k := range p.assigns {
+		found := false
+		for i := range assigns {
+			found = found || p.assigns[k].spells(&assigns[i])
+		}
+		if !found {
+			return false
+		}
+	}
+	for i := range assigns {
+		found := env[assigns[i].Name] && !assigns[i].odd
+		for k := range p.assigns {
+			found = found || p.assigns[k].spells(&assigns[i])
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *Assign) spells(b *Assign) bool {
+	return a.Name == b.Name && !b.odd && b.Value.IsStatic() && a.Value.Text == b.Value.Text
+}

@@ -1,0 +1,124 @@
+package argv
+
+import (
+	"strings"
+	"sync"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// The grammar library calls itself for every level of nesting and cannot be
+// stopped, and a stack that overflows ends the process. So a text that is too
+// long, too deep or too rich in brackets is never given to it.
+const (
+	maxTreeBytes = 64 << 10
+	maxNesting   = 200
+	maxOpeners   = 4000
+)
+
+// treeFits tells whether the grammar library can be given text, or why not. The
+// scan knows no quoting, so it may count a bracket in a quoted text: then a
+// person is asked without need. That closing brackets in quotes hide depth from
+// it is what the bound on all openers is for.
+func treeFits(text string) (why string) {
+	if len(text) > maxTreeBytes {
+		return "the text is longer than 64 KiB"
+	}
+	depth, openers := 0, 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '(', '{', '[', '`':
+			openers++
+			if depth++; depth > maxNesting || openers > maxOpeners {
+				return "the text is nested too deep"
+			}
+		case ')', '}', ']':
+			if depth > 0 {
+				depth--
+			}
+		}
+	}
+	return ""
+}
+
+// Parsers are kept: making one allocates its buffers.
+var (
+	bashParsers  = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
+	posixParsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangPOSIX)) }}
+)
+
+// readTree returns every simple command of text, wherever it stands, as the
+// grammar library reads it, and whether it read all of the text. What it read in
+// front of an error is returned too: a shell runs a text line by line and gets
+// as far.
+func readTree(text string, parsers *sync.Pool) (segs []Segment, ok bool) {
+	w := walker{src: text}
+	defer func() {
+		if recover() != nil {
+			segs, ok = w.segs, false
+		}
+	}()
+	p := parsers.Get().(*syntax.Parser)
+	for stmt, err := range p.StmtsSeq(strings.NewReader(text)) {
+		if err != nil {
+			return w.segs, false
+		}
+		w.stmt(stmt)
+	}
+	parsers.Put(p)
+	return w.segs, true
+}
+
+// dialectsDiffer tells whether the POSIX dialect may read text otherwise than
+// Bash does. It looks for the beginnings of everything that only Bash knows.
+func dialectsDiffer(text string) bool {
+	for i := 1; i < len(text); i++ {
+		c, before := text[i], text[i-1]
+		switch c {
+		case '(':
+			if before != '$' && before != ' ' && before != '\n' && before != '\t' && before != ';' {
+				return true // ((, =(, <(, @(, f(
+			}
+		case '\'', '"', '[':
+			if before == '$' || c == '[' && before == '[' {
+				return true
+			}
+		case '&', '>', '<', '=':
+			if c == '&' && (before == '|' || before == ';') || c == '>' && (before == '&' || before == '}') ||
+				c == '<' && (before == '<' || before == '}') || c == '=' && (before == '+' || before == ']') {
+				return true
+			}
+		}
+	}
+	for _, word := range [...]string{"function", "select", "coproc", "time", "let ", "declare", "typeset", "local", "nameref", "${"} {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// commentSwallows tells whether text may hold a comment that ends in a
+// backslash. The grammar library takes the line behind it for part of the
+// command, although no shell does.
+func commentSwallows(text string) bool {
+	for i := strings.IndexByte(text, '#'); i >= 0; {
+		if i == 0 || strings.IndexByte(" \t\n;&|()<>`", text[i-1]) >= 0 {
+			line := text[i:]
+			if n := strings.IndexByte(line, '\n'); n >= 0 {
+				if strings.HasSuffix(strings.TrimRight(line[:n], "\r"), "\\") {
+					return true
+				}
+			}
+			if n := strings.IndexByte(line, '\n'); n < 0 {
+				return false
+			}
+		}
+		next := strings.IndexByte(text[i+1:], '#')
+		if next < 0 {
+			return false
+		}
+		i += 1 + next
+	}
+	return false
+}

@@ -1,0 +1,255 @@
+package argv
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// walker collects the simple commands of a syntax tree.
+type walker struct {
+	src    string
+	segs   []Segment
+	capped int // how many substitutions we are in
+}
+
+// add appends a segment. Inside a substitution a command asks, whatever the
+// tables say.
+func (w *walker) add(s Segment) {
+	if w.capped > 0 {
+		s.capped = true
+	}
+	s.finish()
+	w.segs = append(w.segs, s)
+}
+
+// source returns the text of a node.
+func (w *walker) source(n syntax.Node) string {
+	from, to := int(n.Pos().Offset()), int(n.End().Offset())
+	if from < 0 || to > len(w.src) || from > to {
+		return ""
+	}
+	return w.src[from:to]
+}
+
+func (w *walker) stmts(list []*syntax.Stmt) {
+	for _, s := range list {
+		w.stmt(s)
+	}
+}
+
+func (w *walker) stmt(s *syntax.Stmt) {
+	if s == nil {
+		return
+	}
+	seg := Segment{Text: strings.TrimRight(w.source(s), " \t\n;&")}
+	var args []*syntax.Word
+	switch cmd := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		for _, a := range cmd.Assigns {
+			w.assign(a, &seg)
+		}
+		args = cmd.Args
+		for _, x := range args {
+			seg.Words = append(seg.Words, w.word(x, &seg))
+		}
+	case *syntax.DeclClause:
+		seg.Words = append(seg.Words, Static(cmd.Variant.Value))
+		for _, a := range cmd.Args {
+			w.declared(a, &seg)
+		}
+	case *syntax.LetClause:
+		seg.Words = append(seg.Words, Static("let"), unknown(""))
+		for _, x := range cmd.Exprs {
+			w.arithm(x, &seg)
+		}
+	case *syntax.ArithmCmd:
+		seg.Words = append(seg.Words, Static("(("), unknown(""))
+		w.arithm(cmd.X, &seg)
+	case *syntax.TestClause:
+		seg.Words = append(seg.Words, Static("[["), unknown(""))
+		w.test(cmd.X, &seg)
+	case nil:
+	default:
+		w.compound(cmd, &seg)
+		if len(s.Redirs) == 0 && seg.Problem == "" {
+			return
+		}
+	}
+	w.redirects(s.Redirs, args, &seg)
+	w.add(seg)
+}
+
+// compound walks a command that holds others. What it expands itself, such as
+// the words of a loop, is noted in seg.
+func (w *walker) compound(cmd syntax.Command, seg *Segment) {
+	switch cmd := cmd.(type) {
+	case *syntax.IfClause:
+		for c := cmd; c != nil; c = c.Else {
+			w.stmts(c.Cond)
+			w.stmts(c.Then)
+		}
+	case *syntax.WhileClause:
+		w.stmts(cmd.Cond)
+		w.stmts(cmd.Do)
+	case *syntax.ForClause:
+		w.loop(cmd.Loop, seg)
+		w.stmts(cmd.Do)
+	case *syntax.CaseClause:
+		w.visit(cmd.Word, seg)
+		for _, item := range cmd.Items {
+			for _, p := range item.Patterns {
+				w.visit(p, seg)
+			}
+			w.stmts(item.Stmts)
+		}
+	case *syntax.Block:
+		w.stmts(cmd.Stmts)
+	case *syntax.Subshell:
+		w.stmts(cmd.Stmts)
+	case *syntax.BinaryCmd:
+		w.binary(cmd)
+	case *syntax.FuncDecl:
+		w.stmt(cmd.Body)
+	case *syntax.TimeClause:
+		w.stmt(cmd.Stmt)
+	case *syntax.CoprocClause:
+		if cmd.Name != nil {
+			w.visit(cmd.Name, seg)
+		}
+		w.stmt(cmd.Stmt)
+	default:
+		seg.unclear(whyCompound)
+	}
+}
+
+// binary walks a chain such as a && b && c, which leans to the left, without
+// calling itself for each link.
+func (w *walker) binary(cmd *syntax.BinaryCmd) {
+	var right []*syntax.Stmt
+	x := cmd.X
+	right = append(right, cmd.Y)
+	for {
+		next, ok := x.Cmd.(*syntax.BinaryCmd)
+		if !ok || len(x.Redirs) > 0 {
+			break
+		}
+		right = append(right, next.Y)
+		x = next.X
+	}
+	w.stmt(x)
+	for i := len(right) - 1; i >= 0; i-- {
+		w.stmt(right[i])
+	}
+}
+
+func (w *walker) loop(loop syntax.Loop, seg *Segment) {
+	switch l := loop.(type) {
+	case *syntax.WordIter:
+		for _, x := range l.Items {
+			w.visit(x, seg)
+		}
+	case *syntax.CStyleLoop:
+		for _, x := range []syntax.ArithmExpr{l.Init, l.Cond, l.Post} {
+			w.arithm(x, seg)
+		}
+	}
+}
+
+// visit looks at a word that is not part of a command for what it runs.
+func (w *walker) visit(x *syntax.Word, seg *Segment) {
+	if x != nil {
+		w.word(x, seg)
+	}
+}
+
+func (w *walker) assign(a *syntax.Assign, seg *Segment) {
+	as := Assign{odd: a.Append || a.Index != nil || a.Array != nil}
+	if a.Name != nil {
+		as.Name = a.Name.Value
+	}
+	if as.odd {
+		seg.problem(whyAssign)
+	}
+	w.subscript(a.Index, seg)
+	if a.Value != nil {
+		as.Value = w.word(a.Value, seg)
+	}
+	if a.Array != nil {
+		as.Value = unknown("")
+		for _, e := range a.Array.Elems {
+			w.subscript(e.Index, seg)
+			w.visit(e.Value, seg)
+		}
+	}
+	seg.Assigns = append(seg.Assigns, as)
+}
+
+// declared turns an argument of declare, export and their like into a word.
+func (w *walker) declared(a *syntax.Assign, seg *Segment) {
+	if a.Naked && a.Value != nil {
+		seg.Words = append(seg.Words, w.word(a.Value, seg))
+		return
+	}
+	name := ""
+	if a.Name != nil {
+		name = a.Name.Value
+	}
+	if a.Naked {
+		w.subscript(a.Index, seg)
+		if a.Index != nil {
+			seg.Words = append(seg.Words, Word{Text: name, kind: one, prefix: name + "["})
+			return
+		}
+		seg.Words = append(seg.Words, Static(name))
+		return
+	}
+	op := "="
+	if a.Append {
+		op = "+="
+	}
+	if a.Index != nil || a.Array != nil {
+		w.assign(a, seg)
+		seg.unclear(whyAssign)
+		seg.Words = append(seg.Words, Word{Text: name, kind: one, prefix: name})
+		return
+	}
+	v := Word{}
+	if a.Value != nil {
+		v = w.word(a.Value, seg)
+	}
+	v.Text = name + op + v.Text
+	if v.kind != fixed {
+		v.prefix = name + op + v.prefix
+	}
+	seg.Words = append(seg.Words, v)
+}
+
+// redirects records the redirections of a command. The tree keeps them apart
+// from the words, so their place among args is found by position.
+func (w *walker) redirects(list []*syntax.Redirect, args []*syntax.Word, seg *Segment) {
+	at := 0
+	for _, r := range list {
+		for at < len(args) && args[at].Pos().Offset() < r.Pos().Offset() {
+			at++
+		}
+		red := Redirect{Op: r.Op.String(), at: at}
+		if r.N != nil {
+			red.FD = r.N.Value
+		}
+		w.visit(r.Hdoc, seg)
+		if r.Word != nil {
+			red.Target = w.word(r.Word, seg)
+			red.glued = int(r.Word.Pos().Offset()) == int(r.OpPos.Offset())+len(red.Op)
+		}
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc:
+			seg.unclear(whyHereDoc)
+			seg.capped = true
+		case syntax.WordHdoc:
+			seg.unclear(whyHereString)
+		default:
+			seg.Redirects = append(seg.Redirects, red)
+		}
+	}
+}
