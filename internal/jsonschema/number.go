@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rulvar/rulvar-go/internal/jcs"
 )
@@ -17,8 +18,8 @@ import (
 // sides agree; it also keeps exponents away from the validator, whose exact
 // decimals would grow by as many digits.
 
-// plainDigits is the length up to which a number without an exponent is its own
-// meaning: 15 digits, and a sign or a point.
+// plainDigits is the length up to which a number without an exponent can be its
+// own canonical text: 15 digits, and a sign or a point.
 const plainDigits = 16
 
 // settleNumber returns the canonical text of a number. It is false for a text
@@ -38,13 +39,14 @@ func settleNumber(n json.Number) (json.Number, bool) {
 	return json.Number(text), true
 }
 
-// isPlain reports whether s is an integer or a fraction that settleNumber may
-// leave as it is.
+// isPlain reports whether s surely is a number in canonical text: an integer, or
+// a fraction that neither ends with a zero nor is too small to be spelled so.
 func isPlain(s string) bool {
 	if len(s) == 0 || len(s) > plainDigits {
 		return false
 	}
-	if s[0] == '-' {
+	negative := s[0] == '-'
+	if negative {
 		s = s[1:]
 	}
 	point, digits := false, 0
@@ -52,13 +54,19 @@ func isPlain(s string) bool {
 		switch c := s[i]; {
 		case '0' <= c && c <= '9':
 			digits++
-		case c == '.' && !point && i > 0 && i < len(s)-1:
+		case c == '.' && !point && i > 0:
 			point = true
 		default:
 			return false
 		}
 	}
-	return 0 < digits && digits < plainDigits && (s[0] != '0' || len(s) == 1 || s[1] == '.')
+	switch {
+	case digits == 0, digits == plainDigits:
+		return false
+	case point:
+		return s[len(s)-1] > '0' && (s[0] != '0' || s[1] == '.' && !strings.HasPrefix(s, "0.0000"))
+	}
+	return s[0] != '0' || len(s) == 1 && !negative
 }
 
 // badValue is a part of a value that is not JSON, or out of range.
