@@ -133,16 +133,30 @@ func (q *request) encode(op, runID string, last int64) (int64, error) {
 		if seq <= last {
 			return 0, errs.New(errs.JournalOrder, op, runID, fmt.Sprintf("seq %d is not above the journal's tail, %d", seq, last))
 		}
-		if e.Ref != nil && *e.Ref >= seq {
-			return 0, errs.New(errs.Config, op, runID, fmt.Sprintf("ref %d does not point backwards from seq %d", *e.Ref, seq))
+		ref := q.refOf(i)
+		if ref != nil && *ref >= seq {
+			return 0, errs.New(errs.Config, op, runID, fmt.Sprintf("ref %d does not point backwards from seq %d", *ref, seq))
 		}
 		line := q.bodies[i]
 		if e.Raw == nil {
-			line = append(e.appendHead(make([]byte, 0, len(line)+40), seq), line...)
+			line = append(e.appendHead(make([]byte, 0, len(line)+60), seq, ref), line...)
 		}
 		q.lines, q.seqs, last = append(q.lines, line), append(q.seqs, seq), seq
 	}
 	return last, nil
+}
+
+// refOf returns the reference of the i-th entry. A Ref that points to the Seq
+// of an earlier entry of the same batch means that entry, whose number is
+// minted only now: so both phases of an operation can share one sync.
+func (q *request) refOf(i int) *int64 {
+	ref := q.entries[i].Ref
+	for j := range i {
+		if ref == &q.entries[j].Seq {
+			return &q.seqs[j]
+		}
+	}
+	return ref
 }
 
 // run is a run whose journal is in use.

@@ -401,12 +401,12 @@ func (e *Entry) AppendLine(dst []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	return append(e.appendHead(dst, e.Seq), body...), nil
+	return append(e.appendHead(dst, e.Seq, e.Ref), body...), nil
 }
 
 // appendHead writes the members up to and including seq, the one that is known
 // last: the rest of a line is made before the store's tail is.
-func (e *Entry) appendHead(dst []byte, seq int64) []byte {
+func (e *Entry) appendHead(dst []byte, seq int64, ref *int64) []byte {
 	v := e.HashVersion
 	if v == 0 {
 		v = HashVersion
@@ -414,15 +414,17 @@ func (e *Entry) appendHead(dst []byte, seq int64) []byte {
 	dst = append(dst, `{"hashVersion":`...)
 	dst = strconv.AppendInt(dst, int64(v), 10)
 	dst = append(dst, `,"seq":`...)
-	return strconv.AppendInt(dst, seq, 10)
+	dst = strconv.AppendInt(dst, seq, 10)
+	if ref != nil {
+		dst = append(dst, `,"ref":`...)
+		dst = strconv.AppendInt(dst, *ref, 10)
+	}
+	return dst
 }
 
-// appendBody writes everything behind seq.
+// appendBody writes everything behind ref.
 func (e *Entry) appendBody(dst []byte) ([]byte, error) {
 	w := lineWriter{dst: dst}
-	if e.Ref != nil {
-		w.int("ref", *e.Ref)
-	}
 	w.str("scope", e.Scope)
 	w.str("key", e.Key)
 	w.int("ordinal", e.Ordinal)

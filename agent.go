@@ -1,0 +1,483 @@
+package rulvar
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/internal/jcs"
+	"github.com/rulvar/rulvar-go/internal/journal"
+	"github.com/rulvar/rulvar-go/internal/jsonschema"
+	"github.com/rulvar/rulvar-go/internal/replay"
+)
+
+// AgentProfile is a named kind of agent, registered in [Config.Profiles].
+type AgentProfile struct {
+	Description string
+	// Model and Effort override the engine's.
+	Model, Effort string
+	// Tools are the tools of its agents where the call names none.
+	Tools []ToolSource
+	// Attestation pins the toolset; a spawn with another is an [ErrConfig].
+	Attestation *ToolsetAttestation
+	// Permissions is the profile's layer of the chain.
+	Permissions *AgentProfilePermissions
+	// Isolation is that of its agents where the call sets none.
+	Isolation *Isolation
+	// Limits are laid over the engine's.
+	Limits *UsageLimits
+}
+
+// AgentOptions refine an agent call. Fields that are not set are taken from
+// the profile, then from the engine. Model, Effort, Tools, Isolation, Schema,
+// AgentType and the prompt (or Key) are the call's identity; changing one makes
+// another agent. The rest may change between segments.
+type AgentOptions struct {
+	// AgentType names a profile. Empty is an agent without one.
+	AgentType string
+	// Model is "provider:model".
+	Model  string
+	Effort string
+	// Tools replace the profile's; an empty, non-nil list is no tools.
+	Tools []ToolSource
+	// Isolation replaces the profile's.
+	Isolation *Isolation
+	// Schema is the JSON Schema of the answer, for results of type
+	// json.RawMessage or any. Other types bring their own.
+	Schema json.RawMessage
+	// Key stands in for the prompt in the call's identity.
+	Key string
+	// Label is for events and policy closures.
+	Label  string
+	Limits *UsageLimits
+	// Stream emits text as it arrives.
+	Stream bool
+	// MemoizeOutcome makes a resume keep a failure that a retry cannot mend,
+	// and a reached limit, instead of trying again.
+	MemoizeOutcome bool
+}
+
+// AgentStatus is how an agent ended.
+type AgentStatus string
+
+// The statuses of an agent.
+const (
+	AgentOK        AgentStatus = "ok"
+	AgentErrored   AgentStatus = "error"
+	AgentLimit     AgentStatus = "limit"
+	AgentCancelled AgentStatus = "cancelled"
+	AgentSkipped   AgentStatus = "skipped"
+)
+
+// AgentResult is how an agent ended, in full.
+type AgentResult[T any] struct {
+	Status AgentStatus
+	// Output is the answer; the zero value unless Status is ok.
+	Output T
+	Usage  Usage
+	// Turns is how many requests were made; zero under a replay.
+	Turns int
+	// ServedBy is the model that answered.
+	ServedBy string
+	// TranscriptRef is the blob of the whole conversation.
+	TranscriptRef string
+	// Err says why Status is not ok; its Data holds "kind" and "status".
+	Err *Error
+	// EntryRef is the record that holds the result.
+	EntryRef int64
+}
+
+// Agent asks a model, lets it call tools, and returns its answer. A string T
+// takes the answer's text; another T has the model answer with JSON of the
+// type's schema, and asks again, twice at most, where it does not fit. An agent
+// that ends otherwise than ok is an [ErrAgent].
+//
+// The answer is journaled: a replay returns it without asking. An agent whose
+// process died goes on at its last checkpoint. A tool call that needs an
+// approval parks the calling goroutine until it is answered, and suspends the
+// run when nothing else can go on.
+func Agent[T any](c *Ctx, prompt string, opts *AgentOptions) (T, error) {
+	r, err := AgentFull[T](c, prompt, opts)
+	if err == nil && r.Err != nil {
+		err = r.Err
+	}
+	return r.Output, err
+}
+
+// AgentFull is [Agent] with the whole result. The error is for a call that
+// could not be made; an agent that failed is a result.
+func AgentFull[T any](c *Ctx, prompt string, opts *AgentOptions) (AgentResult[T], error) {
+	if opts == nil {
+		opts = &AgentOptions{}
+	}
+	if err := c.begin("Agent"); err != nil {
+		return AgentResult[T]{}, err
+	}
+	defer c.end()
+	schema, err := answerSchema[T](opts)
+	if err != nil {
+		return AgentResult[T]{}, err
+	}
+	r, err := c.agent(prompt, opts, schema)
+	if err != nil {
+		return AgentResult[T]{}, err
+	}
+	out := AgentResult[T]{
+		Status: r.status, Usage: r.usage, Turns: r.turns, ServedBy: r.servedBy,
+		TranscriptRef: r.transcriptRef, Err: r.err, EntryRef: r.entryRef,
+	}
+	if r.status != AgentOK || r.output == nil {
+		return out, nil
+	}
+	out.Output, err = decodeRecorded[T]("Agent", prompt, r.output)
+	return out, err
+}
+
+// answerSchema is the schema of T, nil where the answer is plain text.
+func answerSchema[T any](opts *AgentOptions) (*compiledSchema, error) {
+	var zero T
+	switch any(&zero).(type) {
+	case *string:
+		if opts.Schema == nil {
+			return nil, nil
+		}
+	case *json.RawMessage, *any:
+		if opts.Schema == nil {
+			return nil, errs.New(errs.Config, "Agent", "", "an answer of this type needs AgentOptions.Schema")
+		}
+	default:
+		if opts.Schema == nil {
+			s, err := SchemaOf[T]()
+			if err != nil {
+				return nil, err
+			}
+			return &s.compiledSchema, nil
+		}
+	}
+	s, err := parseSchema(opts.Schema)
+	if err != nil {
+		return nil, errs.Wrap(errs.Config, "Agent", "Schema", "", err)
+	}
+	return &s, nil
+}
+
+// agentOutcome is an agent's end before its answer is decoded.
+type agentOutcome struct {
+	status        AgentStatus
+	output        json.RawMessage
+	usage         Usage
+	usageByModel  []modelUsage
+	turns         int
+	servedBy      string
+	transcriptRef string
+	err           *Error
+	entryRef      int64
+}
+
+// agent resolves a call, asks the journal, and runs the loop where the journal
+// does not hold the answer.
+func (c *Ctx) agent(prompt string, opts *AgentOptions, schema *compiledSchema) (agentOutcome, error) {
+	a, err := c.resolveAgent(prompt, opts, schema)
+	if err != nil {
+		return agentOutcome{}, err
+	}
+	keys, err := a.identity(opts.Key).Keys()
+	if err != nil {
+		return agentOutcome{}, err
+	}
+	s := c.seg
+	m := s.match(c.scope, keys)
+	switch m.Disposition {
+	case replay.Replay:
+		return a.replayed(m.Op)
+	case replay.Skip:
+		return agentOutcome{status: AgentSkipped}, nil
+	}
+	if s.dryRun {
+		return agentOutcome{}, errs.New(errs.JournalMiss, "dry run", s.runID, fmt.Sprintf("an agent would be asked: %q", firstWords(prompt)))
+	}
+	if err := c.Err(); err != nil {
+		return agentOutcome{}, context.Cause(c)
+	}
+	if m.Disposition == replay.RerunDangling {
+		a.running = m.Op.Start
+		if err := a.boot(); err != nil {
+			return agentOutcome{}, err
+		}
+	} else {
+		a.running = &Entry{
+			Scope: c.scope, Key: keys(journal.HashVersion), Kind: journal.KindAgent, Status: journal.StatusRunning,
+			SpanID: a.span, StartedAt: stamp(time.Now()), MemoizeOutcome: opts.MemoizeOutcome, Value: a.runningValue(),
+		}
+		if err := s.append(a.running); err != nil {
+			return agentOutcome{}, err
+		}
+	}
+	return a.run()
+}
+
+// resolveAgent merges call, profile and engine, and refuses what cannot run
+// before anything is written or asked.
+func (c *Ctx) resolveAgent(prompt string, opts *AgentOptions, schema *compiledSchema) (*agentRun, error) {
+	e := c.seg.e
+	refuse := func(msg string, err error) (*agentRun, error) {
+		return nil, errs.Wrap(errs.Config, "Agent", opts.AgentType, msg, err)
+	}
+	profile := &AgentProfile{}
+	if opts.AgentType != "" {
+		p, ok := e.cfg.Profiles[opts.AgentType]
+		if !ok {
+			return refuse(fmt.Sprintf("there is no agent profile %q: registered are %s", opts.AgentType, listNames(e.cfg.Profiles)), nil)
+		}
+		profile = p
+	}
+	a := &agentRun{
+		seg: c.seg, ctx: c.Context, scope: c.scope, parentSpan: c.span, span: c.seg.bus.span(), prompt: prompt,
+		info: AgentInfo{Type: opts.AgentType, Label: opts.Label}, stream: opts.Stream, schema: schema,
+		modelRef: firstSet(opts.Model, profile.Model, e.cfg.Model), effort: firstSet(opts.Effort, profile.Effort, e.cfg.Effort),
+		retries: make(map[string]int),
+	}
+	if a.modelRef == "" {
+		return refuse("no model: set Config.Model, the profile's Model or AgentOptions.Model", nil)
+	}
+	var err error
+	if a.provider, a.model, err = e.provider(a.modelRef); err != nil {
+		return refuse("", err)
+	}
+	a.caps = a.provider.Capabilities(a.model)
+	if err := opts.Limits.validate("AgentOptions.Limits"); err != nil {
+		return nil, err
+	}
+	a.limits = mergeLimits(opts.Limits, profile.Limits, e.cfg.Limits)
+	switch {
+	case opts.Isolation != nil:
+		a.isolation = *opts.Isolation
+	case profile.Isolation != nil:
+		a.isolation = *profile.Isolation
+	}
+	if a.isolation.Kind() == IsolationWorktree {
+		return refuse("worktree isolation needs an isolation provider, and this version has none: use none or readonly", nil)
+	}
+	sources := profile.Tools
+	if opts.Tools != nil {
+		sources = opts.Tools
+	}
+	if err := a.resolveTools(sources, profile); err != nil {
+		return nil, err
+	}
+	return a, a.compileChain(profile)
+}
+
+func (a *agentRun) resolveTools(sources []ToolSource, profile *AgentProfile) error {
+	e := a.seg.e
+	var err error
+	if a.tools, err = resolveToolset(a.ctx, sources, e.cfg.Toolsets); err != nil {
+		return err
+	}
+	a.byName = make(map[string]*Tool, len(a.tools))
+	for _, t := range a.tools {
+		if err := e.checkExecutor(t); err != nil {
+			return err
+		}
+		if !t.schema.object {
+			return errs.New(errs.Config, "spawn", toolPath(t.cfg.Name), `the schema's root is not {"type":"object"}, which models demand of a tool`)
+		}
+		a.byName[t.cfg.Name] = t
+		a.declared = append(a.declared, ToolDeclaration{Name: t.cfg.Name, Description: t.cfg.Description, Parameters: t.schema.declared, Version: t.cfg.Version})
+	}
+	switch {
+	case profile.Attestation != nil:
+		return profile.Attestation.Enforce(a.tools)
+	case e.cfg.RequireAttestation && len(a.tools) > 0:
+		return errs.New(errs.Config, "spawn", a.info.Type, "the engine requires an attestation and the profile has none")
+	}
+	return nil
+}
+
+func (a *agentRun) compileChain(profile *AgentProfile) (err error) {
+	if a.chain, err = CompilePermissionChain(a.seg.e.cfg.Permissions, profile.Permissions, nil); err != nil {
+		return err
+	}
+	if a.isolation.Kind() == IsolationReadonly {
+		a.chain = a.chain.withReadonly()
+	}
+	return nil
+}
+
+// warnUnmatched tells of rules that name none of the agent's tools: a rule
+// that silently stopped matching is how policies rot.
+func (a *agentRun) warnUnmatched() {
+	if len(a.tools) == 0 {
+		return
+	}
+	for _, r := range a.chain.UnmatchedRules(a.tools) {
+		a.emit(false, PolicyWarning{Message: "a rule names no tool of this agent", Rule: &r})
+	}
+}
+
+func (a *agentRun) identity(key string) replay.AgentIdentity {
+	id := replay.AgentIdentity{
+		AgentType: a.info.Type, ModelSpec: replay.ModelSpec(a.modelRef, a.effort), Prompt: firstSet(key, a.prompt),
+		SchemaHash: jsonschema.NoSchemaHash, ToolsetHash: ToolsetHash(a.tools),
+	}
+	if a.schema != nil {
+		id.SchemaHash = a.schema.hash
+	}
+	id.Isolation, _ = a.isolation.MarshalJSON() // two strings always encode
+	return id
+}
+
+// runningValue is what the running entry records: the isolation's kind, where
+// there is one.
+func (a *agentRun) runningValue() json.RawMessage {
+	if a.isolation.Kind() == IsolationNone {
+		return nil
+	}
+	return json.RawMessage(`{"isolation":"` + string(a.isolation.Kind()) + `"}`)
+}
+
+// replayed returns what the journal holds of the agent and retells its start
+// and end.
+func (a *agentRun) replayed(op *replay.Operation) (agentOutcome, error) {
+	en := op.Recorded()
+	out := agentOutcome{status: AgentStatus(en.Status), output: en.Value, servedBy: en.ServedBy, entryRef: en.Seq}
+	if en.TranscriptRef != nil {
+		out.transcriptRef = *en.TranscriptRef
+	}
+	if en.Usage != nil {
+		if err := json.Unmarshal(en.Usage, &out.usage); err != nil {
+			return out, errs.Wrap(errs.JournalOrder, "replay", fmt.Sprintf("entry %d", en.Seq), "the recorded usage has a wrong shape", err)
+		}
+	}
+	if out.status != AgentOK {
+		out.err = replayedError(en, out.status)
+	}
+	a.seg.addUsage(out.usage)
+	a.emit(true, AgentStarted{AgentType: a.info.Type, Label: a.info.Label, Model: a.modelRef, Role: roleLoop})
+	a.emit(true, AgentEnded{AgentType: a.info.Type, Label: a.info.Label, Status: out.status, Usage: out.usage, EntryRef: en.Seq})
+	return out, nil
+}
+
+func replayedError(en *Entry, status AgentStatus) *Error {
+	if e, ok := recordedError(en).(*Error); ok {
+		return e
+	}
+	return agentError(status, "", fmt.Sprintf("the agent ended with status %s", status), false)
+}
+
+// agentError is the error of an agent that ended otherwise than ok.
+func agentError(status AgentStatus, kind ErrorKind, msg string, retryable bool) *Error {
+	e := errs.New(errs.Agent, "Agent", "", msg)
+	e.Retryable = retryable
+	e.Data = map[string]any{"status": string(status)}
+	if kind != "" {
+		e.Data["kind"] = string(kind)
+	}
+	return e
+}
+
+func (s *segment) addUsage(u Usage) {
+	s.mu.Lock()
+	s.usage = s.usage.Add(u)
+	s.mu.Unlock()
+}
+
+// boot restores the state of an agent whose process died.
+func (a *agentRun) boot() error {
+	ref := checkpointRef(a.seg.runID, a.running.Seq)
+	blob, err := a.seg.e.store.Get(context.WithoutCancel(a.ctx), ref)
+	if err != nil || blob == nil {
+		return err
+	}
+	state, err := decodeCheckpoint(ref, blob)
+	if err != nil {
+		if a.seg.e.cfg.OnCorruptCheckpoint == CorruptRestart {
+			a.log("an agent starts again: its checkpoint cannot be read", "ref", ref, "error", err)
+			return nil
+		}
+		return err
+	}
+	a.state, a.resumed, a.saved = *state, true, true
+	return nil
+}
+
+func firstSet(list ...string) string {
+	for _, s := range list {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+func firstWords(s string) string {
+	r := []rune(s)
+	return string(r[:min(len(r), 60)])
+}
+
+// finish writes the transcript and the terminal entry and tells the end.
+func (a *agentRun) finish(out agentOutcome) (agentOutcome, error) {
+	out.usage, out.usageByModel, out.turns = a.state.Usage, a.state.UsageByModel, a.state.Turns
+	out.servedBy = a.modelRef
+	a.seg.addUsage(out.usage)
+	ref, err := a.storeTranscript()
+	if err != nil {
+		return out, err
+	}
+	out.transcriptRef = ref
+	end := terminal(a.running, journal.Status(out.status))
+	end.Value, end.ServedBy, end.TranscriptRef = out.output, a.modelRef, &ref
+	if a.saved {
+		end.CheckpointRef = checkpointRef(a.seg.runID, a.running.Seq)
+	}
+	if end.Usage, err = marshalJSON(out.usage); err != nil {
+		return out, err
+	}
+	if out.err != nil && (out.status == AgentErrored) {
+		end.Error = wireError(out.err)
+	}
+	if err := a.seg.append(end); err != nil {
+		return out, err
+	}
+	out.entryRef = end.Seq
+	a.emit(false, AgentEnded{AgentType: a.info.Type, Label: a.info.Label, Status: out.status, Usage: out.usage, EntryRef: end.Seq})
+	return out, nil
+}
+
+func (a *agentRun) storeTranscript() (string, error) {
+	ref := fmt.Sprintf("%s/tr/%d", a.seg.runID, a.running.Seq)
+	blob, err := marshalJSON(struct {
+		Messages []Message `json:"messages"`
+	}{slices.Concat([]Message{}, a.state.Messages)})
+	if err != nil {
+		return "", err
+	}
+	return ref, a.seg.e.store.Put(context.WithoutCancel(a.ctx), ref, blob)
+}
+
+// parseAnswer takes the answer's JSON out of its text and validates it.
+func (s *compiledSchema) parseAnswer(text string) (json.RawMessage, []string) {
+	raw := []byte(text)
+	tree, err := jcs.ParseStrict(raw)
+	if err != nil {
+		candidate, ok := jcs.Repair(text)
+		if !ok {
+			return nil, []string{fmt.Sprintf("the answer is not JSON: %s", issueText(err))}
+		}
+		if tree, err = jcs.ParseStrict([]byte(candidate)); err != nil {
+			return nil, []string{fmt.Sprintf("the answer is not JSON: %s", issueText(err))}
+		}
+	}
+	effective, issues := s.fit(tree)
+	if issues != nil {
+		return nil, issues
+	}
+	out, err := jcs.AppendTree(nil, effective)
+	if err != nil {
+		return nil, []string{issueText(err)}
+	}
+	return out, nil
+}

@@ -1,0 +1,383 @@
+package rulvar
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/internal/jcs"
+	"github.com/rulvar/rulvar-go/internal/journal"
+	"github.com/rulvar/rulvar-go/internal/replay"
+)
+
+// Pending is a suspension that waits for an answer: a tool call to approve, or
+// a value from outside. Give the answer with [Engine.Resolve] and its Key.
+type Pending struct {
+	RunID    string `json:"runId"`
+	Workflow string `json:"workflow,omitempty"`
+	// Key names the suspension within the run: "approval:<entry>" for a tool
+	// call, the workflow's own key otherwise.
+	Key      string `json:"key"`
+	EntryRef int64  `json:"entryRef"`
+	Scope    string `json:"scope"`
+	// Prompt is what to ask.
+	Prompt string    `json:"prompt,omitempty"`
+	Since  time.Time `json:"since"`
+	// DeadlineAt is when an unanswered approval is denied; nil for never.
+	DeadlineAt *time.Time `json:"deadlineAt,omitempty"`
+	// Call is the tool call to approve; nil for a value from outside.
+	Call *PendingCall `json:"call,omitempty"`
+}
+
+// PendingCall is a tool call that waits for an approval, as the journal holds
+// it. Input is exactly what will run.
+type PendingCall struct {
+	Tool       string          `json:"tool"`
+	ToolCallID string          `json:"toolCallId,omitempty"`
+	Input      json.RawMessage `json:"input"`
+	Risk       Risk            `json:"risk,omitempty"`
+	DecidedBy  DecidedBy       `json:"decidedBy,omitempty"`
+	Rule       json.RawMessage `json:"rule,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+	AgentPath  string          `json:"agentPath,omitempty"`
+}
+
+// ApprovalDecision answers an approval. Make it with [Approve], [ApproveEdited]
+// or [Reject]; the zero value is refused.
+type ApprovalDecision struct {
+	Decision string `json:"decision"`
+	// Reason of a rejection is what the model sees.
+	Reason string `json:"reason,omitempty"`
+	// ExpiresAt voids an approval that was not used in time.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// Input replaces the call's input. It is validated, and judged by the deny
+	// rules, when the run goes on.
+	Input json.RawMessage `json:"input,omitempty"`
+}
+
+// Approve lets the call run once, with the input that was shown.
+func Approve(reason string) ApprovalDecision {
+	return ApprovalDecision{Decision: "allow", Reason: reason}
+}
+
+// ApproveEdited lets the call run once with another input.
+func ApproveEdited(input json.RawMessage, reason string) ApprovalDecision {
+	return ApprovalDecision{Decision: "allow-edited", Input: input, Reason: reason}
+}
+
+// Reject denies the call; the model sees the reason.
+func Reject(reason string) ApprovalDecision {
+	return ApprovalDecision{Decision: "deny", Reason: reason}
+}
+
+// ResolutionOutcome says what became of an answer.
+type ResolutionOutcome struct {
+	// Applied says that this answer closed the suspension.
+	Applied bool
+	// EntryRef is the record of the answer.
+	EntryRef int64
+	// SupersededBy is the record that had closed it before, and Reason why
+	// this answer came too late; only where Applied is false.
+	SupersededBy int64
+	Reason       string
+}
+
+// approvalValue is the value of a suspended approval entry. The first four
+// members are the shared format, the rest are this library's.
+type approvalValue struct {
+	ToolName string          `json:"toolName"`
+	Input    json.RawMessage `json:"input"`
+	Flavor   string          `json:"flavor,omitempty"`
+	Risk     Risk            `json:"risk,omitempty"`
+
+	ToolCallID     string          `json:"toolCallId,omitempty"`
+	InputHash      string          `json:"inputHash,omitempty"`
+	EffectiveInput json.RawMessage `json:"effectiveInput,omitempty"`
+	DecidedBy      DecidedBy       `json:"decidedBy,omitempty"`
+	Rule           json.RawMessage `json:"rule,omitempty"`
+	Reason         string          `json:"reason,omitempty"`
+	AgentPath      string          `json:"agentPath,omitempty"`
+}
+
+func (v *approvalValue) runs() json.RawMessage {
+	if v.EffectiveInput != nil {
+		return v.EffectiveInput
+	}
+	return v.Input
+}
+
+// externalValue is the value of a suspended external entry.
+type externalValue struct {
+	Key    string          `json:"key"`
+	Prompt string          `json:"prompt,omitempty"`
+	Schema json.RawMessage `json:"schema,omitempty"`
+}
+
+func approvalKey(entry int64) string { return fmt.Sprintf("approval:%d", entry) }
+
+// pendingOf describes an open suspension.
+func pendingOf(runID, workflow string, sus *replay.Suspension) Pending {
+	en := sus.Entry
+	p := Pending{RunID: runID, Workflow: workflow, Key: sus.Key(), EntryRef: en.Seq, Scope: en.Scope}
+	p.Since, _ = time.Parse(time.RFC3339Nano, en.StartedAt)
+	if at, err := time.Parse(time.RFC3339Nano, en.DeadlineAt); err == nil {
+		p.DeadlineAt = &at
+	}
+	if en.Kind == journal.KindExternal {
+		var v externalValue
+		_ = json.Unmarshal(en.Value, &v) // a foreign shape has no prompt
+		p.Prompt = v.Prompt
+		return p
+	}
+	var v approvalValue
+	_ = json.Unmarshal(en.Value, &v)
+	p.Prompt = fmt.Sprintf("approve tool %q", v.ToolName)
+	p.Call = &PendingCall{
+		Tool: v.ToolName, ToolCallID: v.ToolCallID, Input: v.runs(), Risk: v.Risk,
+		DecidedBy: v.DecidedBy, Rule: v.Rule, Reason: v.Reason, AgentPath: v.AgentPath,
+	}
+	return p
+}
+
+// checkPinned validates a value against the schema that a wait has pinned.
+func checkPinned(schema, value json.RawMessage) error {
+	s, err := parseSchema(schema)
+	if err != nil {
+		return err
+	}
+	tree, err := jcs.Parse(value)
+	if err != nil {
+		return err
+	}
+	for _, i := range s.validator.Validate(tree) {
+		return fmt.Errorf("%s: %s", i.Location, i.Message)
+	}
+	return nil
+}
+
+// Pending lists the open suspensions of all runs of the store, oldest first.
+// It needs neither tools nor models. Runs that cannot be read make an error
+// beside the others.
+func (e *Engine) Pending(ctx context.Context) ([]Pending, error) {
+	var all []Pending
+	metas, err := e.store.ListRuns(ctx, func(m *RunMeta) bool { return m.Status != string(RunOK) })
+	for _, m := range metas {
+		some, loadErr := e.PendingOf(ctx, m.RunID)
+		err = errors.Join(err, loadErr)
+		all = append(all, some...)
+	}
+	sort.SliceStable(all, func(i, j int) bool { return all[i].Since.Before(all[j].Since) })
+	return all, err
+}
+
+// PendingOf lists the open suspensions of one run, in journal order.
+func (e *Engine) PendingOf(ctx context.Context, runID string) ([]Pending, error) {
+	meta, entries, err := e.store.Load(ctx, runID, -1)
+	if err != nil {
+		return nil, err
+	}
+	workflow := ""
+	if meta != nil {
+		workflow = meta.WorkflowName
+	}
+	fold, err := replay.NewFold(values(entries), checkPinned)
+	if err != nil {
+		return nil, err
+	}
+	var open []Pending
+	for _, sus := range fold.OpenSuspensions() {
+		open = append(open, pendingOf(runID, workflow, sus))
+	}
+	return open, nil
+}
+
+// Resolve answers an open suspension of a run: an [ApprovalDecision] for a tool
+// call, the value for an external wait. It may be called from any process; it
+// needs the store and nothing else. The answer is durable when Resolve returns.
+// A live segment of the run goes on at once, or within a poll interval where it
+// lives in another process; otherwise the run goes on when it is resumed.
+//
+// An unknown key and a value that does not fit are an [ErrInvalidResolution]
+// and write nothing. Where two answers race the first record wins, and the
+// outcome says so.
+func (e *Engine) Resolve(ctx context.Context, runID, key string, value any) (ResolutionOutcome, error) {
+	fail := func(msg string, err error) (ResolutionOutcome, error) {
+		return ResolutionOutcome{}, errs.Wrap(errs.InvalidResolution, "Resolve", runID+" "+key, msg, err)
+	}
+	text, err := jcs.Marshal(value)
+	if err != nil {
+		return fail("the value is not JSON", err)
+	}
+	fold, err := e.loadFold(ctx, runID)
+	if err != nil {
+		return ResolutionOutcome{}, err
+	}
+	target := findSuspension(fold, key)
+	if target == nil {
+		return fail("the run has no suspension with this key; Engine.PendingOf lists them", nil)
+	}
+	if err := acceptResolution(target, text); err != nil {
+		return fail("", err)
+	}
+	return e.resolve(ctx, runID, target.Entry, "external", text)
+}
+
+func (e *Engine) loadFold(ctx context.Context, runID string) (*replay.Fold, error) {
+	_, entries, err := e.store.Load(ctx, runID, -1)
+	if err != nil {
+		return nil, err
+	}
+	return replay.NewFold(values(entries), checkPinned)
+}
+
+// acceptResolution is the check before anything is written.
+func acceptResolution(sus *replay.Suspension, value json.RawMessage) error {
+	switch sus.Flavor() {
+	case replay.FlavorApproval:
+		return replay.CheckApproval(value)
+	case replay.FlavorEscalation:
+		return checkEscalation(value)
+	}
+	var v externalValue
+	if err := json.Unmarshal(sus.Entry.Value, &v); err != nil || v.Schema == nil {
+		return err
+	}
+	return checkPinned(v.Schema, value)
+}
+
+// checkEscalation checks the answer to an escalation of the reference.
+func checkEscalation(value json.RawMessage) error {
+	var v struct {
+		Kind string `json:"kind"`
+	}
+	if err := json.Unmarshal(value, &v); err != nil {
+		return err
+	}
+	switch v.Kind {
+	case "retry", "decompose", "cancel", "accept":
+		return nil
+	}
+	return fmt.Errorf("an escalation is answered with kind retry, decompose, cancel or accept, not %q", v.Kind)
+}
+
+// resolve appends a resolution and reports whether it was the first.
+func (e *Engine) resolve(ctx context.Context, runID string, target *Entry, by string, value json.RawMessage) (ResolutionOutcome, error) {
+	payload, err := marshalJSON(journal.Resolution{Target: target.Seq, By: by, Value: value})
+	if err != nil {
+		return ResolutionOutcome{}, err
+	}
+	seq := target.Seq
+	en := &Entry{
+		HashVersion: journal.HashVersion, Ref: &seq, Scope: target.Scope, Kind: journal.KindResolution,
+		Status: journal.StatusOK, SpanID: target.SpanID, StartedAt: stamp(time.Now()), Resolution: payload,
+	}
+	if err := e.store.AppendAll(ctx, runID, []*Entry{en}, nil); err != nil {
+		return ResolutionOutcome{}, err
+	}
+	defer e.nudge(runID)
+	fold, err := e.loadFold(ctx, runID)
+	if err != nil {
+		return ResolutionOutcome{}, err
+	}
+	out := ResolutionOutcome{EntryRef: en.Seq}
+	switch now := fold.Suspension(seq); {
+	case now == nil:
+		return out, errs.New(errs.JournalIntegrity, "Resolve", runID, fmt.Sprintf("entry %d is gone", seq))
+	case now.State == replay.Abandoned:
+		out.SupersededBy, out.Reason = now.ClosedBy, string(replay.TargetAbandoned)
+	case now.ClosedBy == en.Seq:
+		out.Applied = true
+	default:
+		out.SupersededBy, out.Reason = now.ClosedBy, string(replay.AlreadyResolved)
+	}
+	return out, nil
+}
+
+// RevokeApproval withdraws an approval: an open one is denied, a recorded allow
+// that was not used yet becomes void. principal and reason are recorded and
+// must not be empty. It returns what it did: "denied-pending",
+// "revoked-allow", "already-revoked" or "already-closed".
+func (e *Engine) RevokeApproval(ctx context.Context, runID, key, principal, reason string) (string, error) {
+	fail := func(msg string) (string, error) {
+		return "", errs.New(errs.InvalidResolution, "RevokeApproval", runID+" "+key, msg)
+	}
+	if principal == "" || reason == "" {
+		return fail("a revocation names who and why")
+	}
+	for {
+		fold, err := e.loadFold(ctx, runID)
+		if err != nil {
+			return "", err
+		}
+		sus := findSuspension(fold, key)
+		if sus == nil || sus.Entry.Kind != journal.KindApproval {
+			return fail("the run has no approval with this key")
+		}
+		switch {
+		case sus.State == replay.Open:
+			value, err := marshalJSON(Reject(fmt.Sprintf("revoked by %s: %s", principal, reason)))
+			if err != nil {
+				return "", err
+			}
+			if out, err := e.resolve(ctx, runID, sus.Entry, "operator", value); err != nil || out.Applied {
+				return "denied-pending", err
+			}
+			continue // somebody was faster: look again
+		case sus.Revoked != nil:
+			return "already-revoked", nil
+		case sus.Consumed != nil || sus.Decision().Decision != replay.DecisionAllow:
+			return "already-closed", nil
+		}
+		return "revoked-allow", e.appendRevocation(ctx, runID, sus.Entry, principal, reason)
+	}
+}
+
+func (e *Engine) appendRevocation(ctx context.Context, runID string, target *Entry, principal, reason string) error {
+	key, value, err := replay.RevokedEntry(target.Seq, principal, reason)
+	if err != nil {
+		return err
+	}
+	now := stamp(time.Now())
+	en := &Entry{
+		HashVersion: journal.HashVersion, Key: key, Kind: journal.KindDecision,
+		Status: journal.StatusOK, SpanID: target.SpanID, StartedAt: now, EndedAt: now, Value: value,
+	}
+	if err := e.store.AppendAll(ctx, runID, []*Entry{en}, nil); err != nil {
+		return err
+	}
+	e.nudge(runID)
+	return nil
+}
+
+// findSuspension finds the suspension that key names: the oldest open one, or
+// the last closed one where none is open.
+func findSuspension(fold *replay.Fold, key string) *replay.Suspension {
+	var found *replay.Suspension
+	for sus := range fold.Suspensions() {
+		if key == "" || sus.Key() != key {
+			continue
+		}
+		if sus.State == replay.Open {
+			return sus
+		}
+		found = sus
+	}
+	return found
+}
+
+// nudge makes a live segment of this engine look for answers now.
+func (e *Engine) nudge(runID string) {
+	e.mu.Lock()
+	s := e.live[runID]
+	e.mu.Unlock()
+	if s != nil {
+		select {
+		case s.kick <- struct{}{}:
+		default:
+		}
+	}
+}

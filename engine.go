@@ -1,0 +1,299 @@
+package rulvar
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+)
+
+// Config is what an [Engine] is made of. The zero Config makes an engine that
+// keeps its runs in memory and can list and resolve; to run agents it needs a
+// provider and a model.
+type Config struct {
+	// Store keeps journals and transcripts. Default: in memory, which the
+	// log says once, because such runs die with the process.
+	Store Store
+	// Providers speak to models; their IDs must differ.
+	Providers []Provider
+	// Model is the default model, "provider:model".
+	Model string
+	// Effort is the default reasoning effort, or "".
+	Effort string
+	// Profiles are the agent profiles by name, for AgentOptions.AgentType.
+	Profiles map[string]*AgentProfile
+	// Toolsets are tools registered under a name, for [Toolset].
+	Toolsets map[string][]ToolSource
+	// Permissions is the engine's layer of the permission chain.
+	Permissions *PermissionConfig
+	// RequireAttestation refuses an agent that has tools but whose profile
+	// pins none.
+	RequireAttestation bool
+	// Limits are the default limits of agents.
+	Limits *UsageLimits
+	// Retry is when failed requests are sent again; nil is the default.
+	Retry *RetryPolicy
+	// Executors serve tools that do not run in process.
+	Executors map[ExecutorKind]ToolExecutor
+	// OnInterrupted says what a resume does with a call that was being
+	// executed when the process died. Default: [InterruptedRerun].
+	OnInterrupted OnInterrupted
+	// OnCorruptCheckpoint says what a resume does with an agent whose
+	// checkpoint cannot be read. Default: [CorruptRefuse].
+	OnCorruptCheckpoint OnCorruptCheckpoint
+	// Cwd is the directory tools work in. Default: the process's.
+	Cwd string
+	// PollInterval is how often a run with open suspensions looks for answers
+	// from other processes. Default 200 ms.
+	PollInterval time.Duration
+	// EventBuffer is how many events of a run are kept for readers that come
+	// late or read slowly. Default 4096. Approvals are never dropped.
+	EventBuffer int
+	// Logger gets warnings. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// OnInterrupted says what becomes of an interrupted call on resume. A tool
+// that declares itself idempotent, or of risk read, always runs again.
+type OnInterrupted string
+
+// The answers. Rerun executes the call again: at least once. Report tells the
+// model that the outcome is unknown. Ask suspends for an approval. Report and
+// Ask cost one more durable write before each call that is not idempotent.
+const (
+	InterruptedRerun  OnInterrupted = "rerun"
+	InterruptedReport OnInterrupted = "report"
+	InterruptedAsk    OnInterrupted = "ask"
+)
+
+// OnCorruptCheckpoint says what becomes of an agent whose checkpoint is
+// damaged.
+type OnCorruptCheckpoint string
+
+// The answers. Refuse fails the run with [ErrJournalIntegrity]. Restart begins
+// the agent again, which pays its turns and may run its tools a second time.
+const (
+	CorruptRefuse  OnCorruptCheckpoint = "refuse"
+	CorruptRestart OnCorruptCheckpoint = "restart"
+)
+
+const defaultPollInterval = 200 * time.Millisecond
+
+// Engine runs workflows. It is made by [NewEngine] and is safe for concurrent
+// use. Several engines, in several processes, may share a store.
+type Engine struct {
+	cfg       Config
+	store     Store
+	providers map[string]Provider
+	log       *slog.Logger
+
+	goroutines sync.WaitGroup // of all segments
+
+	mu     sync.Mutex
+	live   map[string]*segment // by run id
+	timers map[*deadline]struct{}
+	closed bool
+}
+
+// NewEngine checks cfg and makes an engine of it. The maps and slices of cfg
+// are copied; the values they hold must not be changed afterwards.
+func NewEngine(cfg Config) (*Engine, error) {
+	cfg.Profiles = maps.Clone(cfg.Profiles)
+	cfg.Toolsets = maps.Clone(cfg.Toolsets)
+	cfg.Executors = maps.Clone(cfg.Executors)
+	if cfg.PollInterval <= 0 {
+		cfg.PollInterval = defaultPollInterval
+	}
+	if cfg.OnInterrupted == "" {
+		cfg.OnInterrupted = InterruptedRerun
+	}
+	if cfg.OnCorruptCheckpoint == "" {
+		cfg.OnCorruptCheckpoint = CorruptRefuse
+	}
+	if cfg.Cwd == "" {
+		wd, err := os.Getwd()
+		if err != nil {
+			return nil, errs.Wrap(errs.Config, "NewEngine", "Cwd", "the working directory is unknown: set Config.Cwd", err)
+		}
+		cfg.Cwd = wd
+	}
+	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Logger, live: make(map[string]*segment), timers: make(map[*deadline]struct{})}
+	if e.log == nil {
+		e.log = slog.Default()
+	}
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	if e.store == nil {
+		e.store = NewMemoryStore()
+		if len(cfg.Providers) > 0 {
+			e.log.Warn("rulvar: runs are kept in memory and die with the process; set Config.Store to keep them")
+		}
+	}
+	return e, nil
+}
+
+func (e *Engine) check() error {
+	refuse := func(path, msg string) error { return errs.New(errs.Config, "NewEngine", path, msg) }
+	e.providers = make(map[string]Provider, len(e.cfg.Providers))
+	for i, p := range e.cfg.Providers {
+		path := fmt.Sprintf("Providers[%d]", i)
+		if p == nil {
+			return refuse(path, "the provider is nil")
+		}
+		if e.providers[p.ID()] != nil {
+			return refuse(path, fmt.Sprintf("two providers have the id %q", p.ID()))
+		}
+		e.providers[p.ID()] = p
+	}
+	switch e.cfg.OnInterrupted {
+	case InterruptedRerun, InterruptedReport, InterruptedAsk:
+	default:
+		return refuse("OnInterrupted", fmt.Sprintf("unknown answer %q: use rerun, report or ask", e.cfg.OnInterrupted))
+	}
+	switch e.cfg.OnCorruptCheckpoint {
+	case CorruptRefuse, CorruptRestart:
+	default:
+		return refuse("OnCorruptCheckpoint", fmt.Sprintf("unknown answer %q: use refuse or restart", e.cfg.OnCorruptCheckpoint))
+	}
+	if e.cfg.Model != "" {
+		if _, _, err := e.provider(e.cfg.Model); err != nil {
+			return errs.Wrap(errs.Config, "NewEngine", "Model", "", err)
+		}
+	}
+	if err := e.cfg.Limits.validate("Limits"); err != nil {
+		return err
+	}
+	for kind, x := range e.cfg.Executors {
+		if !kind.known() || kind == ExecutorInProcess || x == nil {
+			return refuse("Executors", fmt.Sprintf("%q cannot be registered: use subprocess or container and an executor", kind))
+		}
+	}
+	for name, set := range e.cfg.Toolsets {
+		if err := e.checkTools(fmt.Sprintf("Toolsets[%q]", name), set, false); err != nil {
+			return err
+		}
+	}
+	if _, err := CompilePermissionChain(e.cfg.Permissions, nil, nil); err != nil {
+		return err
+	}
+	for name, p := range e.cfg.Profiles {
+		if err := e.checkProfile(name, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) checkProfile(name string, p *AgentProfile) error {
+	path := fmt.Sprintf("Profiles[%q]", name)
+	if p == nil || name == "" {
+		return errs.New(errs.Config, "NewEngine", path, "a profile needs a name and a value")
+	}
+	if p.Model != "" {
+		if _, _, err := e.provider(p.Model); err != nil {
+			return errs.Wrap(errs.Config, "NewEngine", path+".Model", "", err)
+		}
+	}
+	if err := p.Limits.validate(path + ".Limits"); err != nil {
+		return err
+	}
+	if err := e.checkTools(path+".Tools", p.Tools, true); err != nil {
+		return err
+	}
+	if p.Attestation != nil {
+		if err := p.Attestation.Validate(); err != nil {
+			return errs.Wrap(errs.Config, "NewEngine", path+".Attestation", "", err)
+		}
+	}
+	if _, err := CompilePermissionChain(e.cfg.Permissions, p.Permissions, nil); err != nil {
+		return errs.Wrap(errs.Config, "NewEngine", path+".Permissions", "", err)
+	}
+	return nil
+}
+
+// checkTools refuses, at registration, tools that could only fail at their
+// first call.
+func (e *Engine) checkTools(path string, sources []ToolSource, names bool) error {
+	for i, src := range sources {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		switch s := src.(type) {
+		case nil:
+			return errs.New(errs.Config, "NewEngine", at, "the tool source is nil")
+		case *Tool:
+			if err := e.checkExecutor(s); err != nil {
+				return errs.Wrap(errs.Config, "NewEngine", at, "", err)
+			}
+		case Toolset:
+			if !names {
+				return errs.New(errs.Config, "NewEngine", at, "a registered toolset cannot hold the name of another")
+			}
+			if _, ok := e.cfg.Toolsets[string(s)]; !ok {
+				return errs.New(errs.Config, "NewEngine", at, fmt.Sprintf("there is no toolset %q: registered are %s", string(s), listNames(e.cfg.Toolsets)))
+			}
+		}
+	}
+	return nil
+}
+
+func (e *Engine) checkExecutor(t *Tool) error {
+	if t == nil || t.contract == nil {
+		return errs.New(errs.Config, "tool", "", "the tool was not made by NewTool")
+	}
+	if t.cfg.Executor == ExecutorInProcess || e.cfg.Executors[t.cfg.Executor] != nil {
+		return nil
+	}
+	return errs.New(errs.Config, "tool", toolPath(t.cfg.Name), fmt.Sprintf("no executor serves %q: register one in Config.Executors", t.cfg.Executor))
+}
+
+func (e *Engine) provider(ref string) (Provider, string, error) {
+	id, model, err := splitModelRef(ref)
+	if err != nil {
+		return nil, "", err
+	}
+	p, ok := e.providers[id]
+	if !ok {
+		return nil, "", fmt.Errorf("there is no provider %q for the model %q: registered are %s", id, ref, listNames(e.providers))
+	}
+	return p, model, nil
+}
+
+// Runs lists the runs of the store that filter accepts, all where it is nil.
+// Runs whose metadata cannot be read make an error beside the others.
+func (e *Engine) Runs(ctx context.Context, filter func(*RunMeta) bool) ([]*RunMeta, error) {
+	return e.store.ListRuns(ctx, filter)
+}
+
+// Close ends the timers of parked approvals, cancels the runs that are live,
+// and waits until every goroutine of the engine has ended or ctx is done.
+// Parked runs stay as they are in the store. The store itself is the caller's.
+func (e *Engine) Close(ctx context.Context) error {
+	e.mu.Lock()
+	e.closed = true
+	for d := range e.timers {
+		d.timer.Stop()
+	}
+	clear(e.timers)
+	for _, s := range e.live {
+		s.cancel(&cancelled{reason: "the engine was closed"})
+	}
+	e.mu.Unlock()
+	ended := make(chan struct{})
+	go func() { e.goroutines.Wait(); close(ended) }()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func newID() string { return ulid.MustNew(ulid.Now(), rand.Reader).String() }

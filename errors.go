@@ -1,0 +1,45 @@
+package rulvar
+
+import "github.com/rulvar/rulvar-go/internal/errs"
+
+// Error is the type of every failure that the library itself reports: what was
+// being done (Op), where (Path), what is wrong (Msg) and why (Err). Its Code
+// says what kind it is; ask with errors.Is:
+//
+//	if errors.Is(err, rulvar.ErrLeaseHeld) { … }
+type Error = errs.Error
+
+// Code is the kind of an [Error]. A Code is an error itself, so that it can
+// stand as the target of errors.Is. The words are those of the journal format.
+type Code = errs.Code
+
+// The kinds of failure. Only [ErrLeaseHeld] is worth another try unchanged.
+const (
+	// ErrConfig: a definition, an option or a rule is wrong. Found before
+	// anything runs.
+	ErrConfig = errs.Config
+	// ErrLeaseHeld: another segment works on the run. Data names its holder.
+	ErrLeaseHeld = errs.LeaseHeld
+	// ErrInvalidResolution: an answer to a suspension is malformed, or there
+	// is no such suspension. Nothing was written.
+	ErrInvalidResolution = errs.InvalidResolution
+	// ErrJournalOrder: a journal is damaged, or a record does not fit its tail.
+	ErrJournalOrder = errs.JournalOrder
+	// ErrJournalIntegrity: a record could not be made durable, or a checkpoint
+	// cannot be read.
+	ErrJournalIntegrity = errs.JournalIntegrity
+	// ErrJournalCompat: a record was written under an unknown hash version.
+	ErrJournalCompat = errs.JournalCompat
+	// ErrJournalMiss: a dry run came to work that the journal does not hold.
+	ErrJournalMiss = errs.JournalMiss
+	// ErrJournalSealed: the segment has settled and takes no more records.
+	ErrJournalSealed = errs.JournalSealed
+	// ErrNonSerializable: a value cannot be written as JSON.
+	ErrNonSerializable = errs.NonSerializable
+	// ErrInvalidArguments: tool arguments do not fit the tool's schema.
+	ErrInvalidArguments = errs.InvalidArguments
+	// ErrAgent: an agent call ended in another status than ok.
+	ErrAgent = errs.Agent
+	// ErrBudgetExhausted: a ceiling was reached.
+	ErrBudgetExhausted = errs.BudgetExhausted
+)

@@ -1,0 +1,88 @@
+package rulvar
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+)
+
+// UsageLimits bounds an agent. A field that is not set is taken from the next
+// layer: call over profile over engine. An agent that reaches a limit ends
+// with status limit and keeps what it has done.
+type UsageLimits struct {
+	// MaxTurns is how many requests an agent may make. Default 32.
+	MaxTurns int
+	// MaxToolCalls is how many tool calls may be executed; nil is no limit, 0
+	// is none. Denied calls do not count; unknown and invalid ones do.
+	MaxToolCalls *int
+	// MaxOutputTokensPerTurn bounds each answer; zero is the provider's.
+	MaxOutputTokensPerTurn int
+}
+
+const defaultMaxTurns = 32
+
+func (l *UsageLimits) validate(path string) error {
+	if l == nil {
+		return nil
+	}
+	refuse := func(field string, v int) error {
+		return errs.New(errs.Config, "limits", path+"."+field, fmt.Sprintf("%d is not a limit", v))
+	}
+	if l.MaxTurns < 0 {
+		return refuse("MaxTurns", l.MaxTurns)
+	}
+	if l.MaxToolCalls != nil && *l.MaxToolCalls < 0 {
+		return refuse("MaxToolCalls", *l.MaxToolCalls)
+	}
+	if l.MaxOutputTokensPerTurn < 0 {
+		return refuse("MaxOutputTokensPerTurn", l.MaxOutputTokensPerTurn)
+	}
+	return nil
+}
+
+// mergeLimits returns the effective limits; earlier layers win field by field.
+func mergeLimits(layers ...*UsageLimits) UsageLimits {
+	var out UsageLimits
+	for _, l := range layers {
+		if l == nil {
+			continue
+		}
+		if out.MaxTurns == 0 {
+			out.MaxTurns = l.MaxTurns
+		}
+		if out.MaxToolCalls == nil {
+			out.MaxToolCalls = l.MaxToolCalls
+		}
+		if out.MaxOutputTokensPerTurn == 0 {
+			out.MaxOutputTokensPerTurn = l.MaxOutputTokensPerTurn
+		}
+	}
+	if out.MaxTurns == 0 {
+		out.MaxTurns = defaultMaxTurns
+	}
+	return out
+}
+
+// RetryPolicy says how often and when a failed request is sent again. Retries
+// stay below the journal: only the answer that counts is recorded.
+type RetryPolicy struct {
+	// Attempts is how often a request is sent at most. Default 3.
+	Attempts int
+	// Initial is the first pause, doubled each time up to Max. Half of a pause
+	// is random. Defaults 500 ms and 8 s.
+	Initial, Max time.Duration
+}
+
+func (p RetryPolicy) withDefaults() RetryPolicy {
+	if p.Attempts <= 0 {
+		p.Attempts = 3
+	}
+	if p.Initial <= 0 {
+		p.Initial = 500 * time.Millisecond
+	}
+	if p.Max <= 0 {
+		p.Max = 8 * time.Second
+	}
+	return p
+}

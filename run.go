@@ -1,0 +1,476 @@
+package rulvar
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/internal/jcs"
+	"github.com/rulvar/rulvar-go/internal/replay"
+)
+
+// RunStatus is how a segment of a run ended, or that it goes on.
+type RunStatus string
+
+// The statuses of a run.
+const (
+	RunRunning   RunStatus = "running"
+	RunOK        RunStatus = "ok"
+	RunError     RunStatus = "error"
+	RunCancelled RunStatus = "cancelled"
+	RunSuspended RunStatus = "suspended"
+	RunExhausted RunStatus = "exhausted"
+)
+
+// RunOptions refine [Run].
+type RunOptions struct {
+	// RunID names the run: characters of A-Z, a-z, 0-9, ., _ and -. Default: a
+	// new ULID. A run that exists is refused.
+	RunID string
+	// Name and Tags are for listings.
+	Name string
+	Tags []string
+	// OnEvent sees every event from the first. It is called in order, one
+	// event at a time.
+	OnEvent func(Event)
+}
+
+// ResumeOptions refine [Resume].
+type ResumeOptions[A any] struct {
+	// Args replace the recorded arguments; nil takes those. Other arguments
+	// than the recorded ones are refused.
+	Args *A
+	// DryRun replays without writing anything or asking a model. A run that
+	// comes to work the journal does not hold ends with [ErrJournalMiss].
+	DryRun bool
+	// Invalidate lists running entries whose operations run again.
+	Invalidate []int64
+	// RefuseVersion makes another workflow version an error, not a warning.
+	RefuseVersion bool
+	// OnEvent sees every event from the first.
+	OnEvent func(Event)
+}
+
+// Outcome is how a segment ended.
+type Outcome[R any] struct {
+	Status RunStatus
+	// Value is what the workflow returned; the zero value unless Status is ok.
+	Value R
+	// Err says why Status is error, cancelled or exhausted.
+	Err error
+	// Pending are the open suspensions where Status is suspended.
+	Pending []Pending
+	// Usage is what the agents of this segment used; replayed ones add theirs.
+	Usage Usage
+	// Preview counts what the segment replayed and what it did anew.
+	Preview Preview
+}
+
+// Preview counts what the calls of a segment met in the journal.
+type Preview = replay.Preview
+
+type runOutcome struct {
+	status  RunStatus
+	value   json.RawMessage
+	err     error
+	pending []Pending
+	usage   Usage
+	preview Preview
+}
+
+// RunHandle is a hold on a segment of a run. It is safe for concurrent use.
+type RunHandle[R any] struct {
+	seg   *segment
+	value *R
+}
+
+// RunID returns the run's id.
+func (h *RunHandle[R]) RunID() string { return h.seg.runID }
+
+// Result waits until the segment has settled. A suspended run is an outcome,
+// not an error; a failed or cancelled one is both. The error is ctx's where
+// ctx is done first, and the run goes on.
+func (h *RunHandle[R]) Result(ctx context.Context) (Outcome[R], error) {
+	select {
+	case <-h.seg.done:
+	case <-ctx.Done():
+		return Outcome[R]{Status: RunRunning}, ctx.Err()
+	}
+	r := h.seg.result
+	out := Outcome[R]{Status: r.status, Err: r.err, Pending: r.pending, Usage: r.usage, Preview: r.preview}
+	if r.status == RunOK {
+		out.Value = *h.value
+	}
+	return out, r.err
+}
+
+// Events iterates over the segment's events, from the first that is buffered,
+// and ends with the segment. It may be called several times.
+func (h *RunHandle[R]) Events() iter.Seq[Event] { return h.seg.bus.events(nil) }
+
+// On calls fn for each event from now on, in order, and returns a function
+// that ends it. To see every event use RunOptions.OnEvent.
+func (h *RunHandle[R]) On(fn func(Event)) (cancel func()) { return h.seg.bus.on(fn) }
+
+// ResolveExternal is [Engine.Resolve] for this run.
+func (h *RunHandle[R]) ResolveExternal(ctx context.Context, key string, value any) (ResolutionOutcome, error) {
+	return h.seg.e.Resolve(ctx, h.seg.runID, key, value)
+}
+
+// Cancel ends the run and returns at once; Result tells when it has settled.
+func (h *RunHandle[R]) Cancel(reason string) { h.seg.cancel(&cancelled{reason: reason}) }
+
+// Run starts a workflow and returns a handle to it. The run outlives ctx only
+// where ctx has no cancellation: when ctx is cancelled so is the run. Run
+// refuses an id that exists, before anything is written.
+func Run[A, R any](ctx context.Context, e *Engine, w *Workflow[A, R], args A, opts *RunOptions) (*RunHandle[R], error) {
+	if opts == nil {
+		opts = &RunOptions{}
+	}
+	if err := w.check("Run"); err != nil {
+		return nil, err
+	}
+	argsText, argsHash, err := encodeArgs(args)
+	if err != nil {
+		return nil, errs.Wrap(errs.NonSerializable, "Run", w.name, "the arguments cannot be written as JSON", err)
+	}
+	s := e.newSegment(ctx, w.name)
+	s.runID = opts.RunID
+	if s.runID == "" {
+		s.runID = newID()
+	}
+	s.meta = &RunMeta{
+		RunID: s.runID, Status: string(RunRunning), Segments: 1, UpdatedAt: stamp(time.Now()), Name: opts.Name, Tags: opts.Tags,
+		Args: argsText, ArgsProvided: true, ArgsHash: argsHash, Genesis: newID(), ExecKeyDerivation: 2,
+		WorkflowName: w.name, WorkflowHash: w.hash(),
+	}
+	if err := s.openNew(ctx); err != nil {
+		s.cancel(nil)
+		return nil, err
+	}
+	h := &RunHandle[R]{seg: s, value: new(R)}
+	s.start(opts.OnEvent, false, func(c *Ctx) (json.RawMessage, error) { return runBody(c, w, args, h.value) })
+	return h, nil
+}
+
+// Resume continues a run from its journal: completed work is replayed,
+// unfinished agents go on at their last checkpoint, answered approvals apply.
+// The workflow must have the recorded name. A run that does not exist, or
+// whose metadata cannot be read, is an error; a run that another segment works
+// on is an [ErrLeaseHeld] that names it.
+func Resume[A, R any](ctx context.Context, e *Engine, w *Workflow[A, R], runID string, opts *ResumeOptions[A]) (*RunHandle[R], error) {
+	if opts == nil {
+		opts = &ResumeOptions[A]{}
+	}
+	if err := w.check("Resume"); err != nil {
+		return nil, err
+	}
+	s := e.newSegment(ctx, w.name)
+	s.runID, s.dryRun = runID, opts.DryRun
+	args, err := resumeSegment(ctx, s, w, opts)
+	if err != nil {
+		s.cancel(nil)
+		return nil, err
+	}
+	h := &RunHandle[R]{seg: s, value: new(R)}
+	s.start(opts.OnEvent, true, func(c *Ctx) (json.RawMessage, error) { return runBody(c, w, args, h.value) })
+	return h, nil
+}
+
+func resumeSegment[A, R any](ctx context.Context, s *segment, w *Workflow[A, R], opts *ResumeOptions[A]) (args A, err error) {
+	if err := s.openExisting(ctx, opts.Invalidate); err != nil {
+		return args, err
+	}
+	defer func() {
+		if err != nil {
+			s.abandonOpen()
+		}
+	}()
+	refuse := func(msg string, cause error) error { return errs.Wrap(errs.Config, "Resume", s.runID, msg, cause) }
+	if s.meta.WorkflowName != "" && s.meta.WorkflowName != w.name {
+		return args, refuse(fmt.Sprintf("the run belongs to the workflow %q, not %q", s.meta.WorkflowName, w.name), nil)
+	}
+	if err := s.checkVersion(w.hash(), w.version, opts.RefuseVersion); err != nil {
+		return args, err
+	}
+	text := s.meta.Args
+	if opts.Args != nil {
+		_, hash, err := encodeArgs(*opts.Args)
+		if err != nil {
+			return args, refuse("the arguments cannot be written as JSON", err)
+		}
+		if s.meta.ArgsHash != "" && hash != s.meta.ArgsHash {
+			return args, refuse("the arguments are not those that the run was started with", nil)
+		}
+		args = *opts.Args
+	} else if text != nil {
+		if err := json.Unmarshal(text, &args); err != nil {
+			return args, refuse("the recorded arguments do not fit the workflow's type", err)
+		}
+	} else if s.meta.ArgsProvided {
+		return args, refuse("the run's arguments are not recorded: give them in ResumeOptions.Args", nil)
+	}
+	return args, s.beginResume(ctx)
+}
+
+// checkVersion compares the workflow's version with the recorded one. A journal
+// of another writer carries a hash that means nothing here.
+func (s *segment) checkVersion(hash, version string, refuse bool) error {
+	if s.meta.WorkflowHash == "" || s.meta.WorkflowHash == hash || s.foreign() {
+		return nil
+	}
+	if refuse {
+		return errs.New(errs.Config, "Resume", s.runID, fmt.Sprintf("the run was started under another version of the workflow than %q", version))
+	}
+	s.versionWarning = true
+	return nil
+}
+
+// foreign reports whether another system began the run: it does not record
+// arguments in the metadata.
+func (s *segment) foreign() bool { return s.meta.Args == nil }
+
+// encodeArgs writes arguments and the hash of their canonical form.
+func encodeArgs(args any) (text json.RawMessage, hash string, err error) {
+	if text, err = encodeResult(args); err != nil {
+		return nil, "", err
+	}
+	canonical, err := jcs.Canonical(text)
+	if err != nil {
+		return nil, "", err
+	}
+	return text, jcs.Sum(canonical), nil
+}
+
+func runBody[A, R any](c *Ctx, w *Workflow[A, R], args A, out *R) (json.RawMessage, error) {
+	r, err := w.body(c, args)
+	if err != nil {
+		return nil, err
+	}
+	text, err := encodeResult(r)
+	if err != nil {
+		return nil, errs.Wrap(errs.NonSerializable, "Run", w.name, "the workflow's result cannot be written as JSON", err)
+	}
+	*out = r
+	return text, nil
+}
+
+func (e *Engine) newSegment(ctx context.Context, workflow string) *segment {
+	s := &segment{
+		e: e, workflow: workflow, number: 1,
+		kick: make(chan struct{}, 1), quiet: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{}),
+		parked: make(map[int64]*parkedCall), sites: make(map[string]int64),
+	}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	return s
+}
+
+func owner() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
+
+// openNew takes the lock of a run that must not exist and writes its metadata.
+func (s *segment) openNew(ctx context.Context) (err error) {
+	if s.lock, err = s.e.store.Lock(ctx, s.runID, owner()); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			s.abandonOpen()
+		}
+	}()
+	meta, entries, err := s.e.store.Load(ctx, s.runID, -1)
+	if err != nil {
+		return err
+	}
+	if meta != nil || len(entries) > 0 {
+		return errs.New(errs.Config, "Run", s.runID, "the run exists: Resume continues it, and another run needs another id")
+	}
+	if err := s.index(nil, nil); err != nil {
+		return err
+	}
+	if err := s.e.remember(s); err != nil {
+		return err
+	}
+	return s.e.store.PutMeta(ctx, s.meta, s.lock)
+}
+
+// openExisting takes the lock of a run and reads its journal. Nothing is
+// written yet.
+func (s *segment) openExisting(ctx context.Context, invalidate []int64) (err error) {
+	if !s.dryRun {
+		// Looking first keeps a wrong id from leaving a lock file behind.
+		if meta, entries, err := s.e.store.Load(ctx, s.runID, -1); err != nil {
+			return err
+		} else if meta == nil && len(entries) == 0 {
+			return errs.New(errs.Config, "Resume", s.runID, "there is no such run")
+		}
+		if s.lock, err = s.e.store.Lock(ctx, s.runID, owner()); err != nil {
+			return err
+		}
+	}
+	defer func() {
+		if err != nil {
+			s.abandonOpen()
+		}
+	}()
+	meta, entries, err := s.e.store.Load(ctx, s.runID, -1)
+	if err != nil {
+		return err
+	}
+	if meta == nil && len(entries) == 0 {
+		return errs.New(errs.Config, "Resume", s.runID, "there is no such run")
+	}
+	if meta == nil {
+		meta = &RunMeta{RunID: s.runID, Segments: 1, WorkflowName: s.workflow, ExecKeyDerivation: 2}
+	}
+	s.meta, s.number = meta, meta.Segments+1
+	if err := replay.CheckVersions(values(entries)); err != nil {
+		return err
+	}
+	return s.index(entries, invalidate)
+}
+
+// index builds what a segment needs to know of the records before it.
+func (s *segment) index(entries []*Entry, invalidate []int64) (err error) {
+	if s.fold, err = replay.NewFold(values(entries), checkPinned); err != nil {
+		return err
+	}
+	s.settled = s.fold.LastRunStatus()
+	s.ordinals = replay.SeedOrdinals(values(entries))
+	s.matcher, err = replay.NewMatcher(values(entries), s.fold, invalidate)
+	return err
+}
+
+// beginResume writes that a new segment has begun.
+func (s *segment) beginResume(ctx context.Context) error {
+	if s.dryRun {
+		return nil
+	}
+	if err := s.e.remember(s); err != nil {
+		return err
+	}
+	s.meta.Status, s.meta.Segments, s.meta.UpdatedAt = string(RunRunning), s.number, stamp(time.Now())
+	if err := s.e.store.PutMeta(ctx, s.meta, s.lock); err != nil {
+		s.e.forget(s)
+		return err
+	}
+	return nil
+}
+
+// abandonOpen gives back what a segment holds that does not begin.
+func (s *segment) abandonOpen() {
+	s.e.forget(s)
+	if s.lock != nil {
+		if err := s.lock.Release(); err != nil {
+			s.e.log.Warn("rulvar: the lock of a run could not be released", "run", s.runID, "error", err)
+		}
+		s.lock = nil
+	}
+}
+
+func (e *Engine) remember(s *segment) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return errs.New(errs.Config, "Run", s.runID, "the engine is closed")
+	}
+	e.live[s.runID] = s
+	return nil
+}
+
+func (e *Engine) forget(s *segment) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.live[s.runID] == s {
+		delete(e.live, s.runID)
+	}
+}
+
+// start tells that the segment runs and runs the body.
+func (s *segment) start(onEvent func(Event), resumed bool, body func(*Ctx) (json.RawMessage, error)) {
+	s.bus = newEventBus(s.runID, s.number-1, s.e.cfg.EventBuffer)
+	if onEvent != nil {
+		s.bus.on(onEvent)
+	}
+	s.span = s.bus.span()
+	s.active = 1
+	result := make(chan bodyResult, 1)
+	s.e.goroutines.Go(func() {
+		s.bus.emit(s.span, "", false, RunStarted{Workflow: s.workflow, Resumed: resumed})
+		if s.versionWarning {
+			s.logEvent(s.span, "", slog.LevelWarn, "the run was started under another version of the workflow")
+		}
+		s.mu.Lock()
+		open := s.fold.OpenSuspensions()
+		s.mu.Unlock()
+		for _, sus := range open {
+			p := pendingOf(s.runID, s.workflow, sus)
+			s.bus.emit(s.span, "", true, ExternalWaiting{Key: p.Key, EntryRef: p.EntryRef, Prompt: p.Prompt, DeadlineAt: p.DeadlineAt})
+		}
+		s.e.goroutines.Go(func() { s.runBody(body, result) })
+		s.supervise(result)
+	})
+}
+
+// runBody runs the workflow in its goroutine. A body that ends its goroutine
+// without the segment having settled has failed.
+func (s *segment) runBody(body func(*Ctx) (json.RawMessage, error), result chan<- bodyResult) {
+	r := bodyResult{err: errors.New("the workflow ended its goroutine without returning")}
+	defer func() {
+		if p := recover(); p != nil {
+			s.e.log.Error("rulvar: a workflow panicked", "run", s.runID, "panic", p, "stack", string(debug.Stack()))
+			r = bodyResult{err: fmt.Errorf("the workflow panicked: %v", p)}
+		}
+		result <- r
+	}()
+	r.value, r.err = body(&Ctx{Context: s.ctx, seg: s, span: s.span})
+}
+
+// wireError writes an error as the journal stores it.
+func wireError(err error) json.RawMessage {
+	w := struct {
+		Code      string         `json:"code"`
+		Message   string         `json:"message"`
+		Retryable bool           `json:"retryable"`
+		Data      map[string]any `json:"data,omitempty"`
+	}{Code: string(errs.Plain), Message: strings.ToValidUTF8(err.Error(), "\uFFFD")}
+	if e, ok := errors.AsType[*Error](err); ok {
+		w.Code, w.Retryable, w.Data = string(e.Code), e.Retryable, e.Data
+	}
+	text, mErr := marshalJSON(w)
+	if mErr != nil { // data that is not JSON
+		w.Data = nil
+		text, _ = marshalJSON(w)
+	}
+	return text
+}
+
+// recordedError rebuilds the error of a replayed entry.
+func recordedError(en *Entry) error {
+	if en.Error == nil {
+		return nil
+	}
+	var w struct {
+		Code      Code           `json:"code"`
+		Message   string         `json:"message"`
+		Retryable bool           `json:"retryable"`
+		Data      map[string]any `json:"data"`
+	}
+	if err := json.Unmarshal(en.Error, &w); err != nil {
+		return errs.Wrap(errs.JournalOrder, "replay", fmt.Sprintf("entry %d", en.Seq), "the recorded error has a wrong shape", err)
+	}
+	return &Error{Code: w.Code, Op: "replay", Msg: w.Message, Retryable: w.Retryable, Data: w.Data}
+}

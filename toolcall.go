@@ -1,0 +1,506 @@
+package rulvar
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/internal/jcs"
+	"github.com/rulvar/rulvar-go/internal/journal"
+	"github.com/rulvar/rulvar-go/internal/replay"
+)
+
+// finishTurn answers the calls of a turn that are not answered yet, one after
+// the other in the model's order, and writes the checkpoint at the turn's
+// boundary. p.Executed holds the answers so far.
+func (a *agentRun) finishTurn(p *pendingTurn) (agentOutcome, bool, error) {
+	resumed := a.resumed && a.state.Pending == p
+	calls := append([]pendingCall{p.Awaiting}, p.Remaining...)
+	var stop *agentOutcome
+	for i, call := range calls {
+		if stop == nil {
+			stop = a.mayExecute()
+		}
+		if stop != nil {
+			p.Executed = append(p.Executed, skipped(call, stop))
+			continue
+		}
+		turn := &pendingTurn{Executed: p.Executed, Awaiting: call, Remaining: calls[i+1:]}
+		job := &toolJob{a: a, call: call, turn: turn, awaited: resumed && i == 0, dispatched: p.Dispatched == call.ID && resumed && i == 0}
+		done, err := job.run()
+		if err != nil {
+			if a.ctx.Err() == nil {
+				return agentOutcome{}, false, err
+			}
+			out := a.cancelledOutcome()
+			stop, done = &out, skipped(call, &out)
+		}
+		p.Executed = append(p.Executed, done)
+	}
+	results := Message{Role: RoleTool, Parts: []Part{}}
+	for _, x := range p.Executed {
+		results.Parts = append(results.Parts, Part{Type: PartToolResult, ID: x.ID, Name: x.Name, Result: x.Result, IsError: x.IsError})
+	}
+	a.state.Messages = append(a.state.Messages, results)
+	a.state.Pending = nil
+	if stop != nil {
+		return a.end(*stop)
+	}
+	return agentOutcome{}, false, a.save(nil)
+}
+
+// mayExecute says why no further call of the turn may be executed, or nil.
+func (a *agentRun) mayExecute() *agentOutcome {
+	if a.ctx.Err() != nil {
+		out := a.cancelledOutcome()
+		return &out
+	}
+	if m := a.limits.MaxToolCalls; m != nil && a.state.ToolCallsUsed >= *m {
+		out := a.limited(fmt.Sprintf("the agent has made %d tool calls, its limit", a.state.ToolCallsUsed))
+		return &out
+	}
+	return nil
+}
+
+// skipped answers a call that was never judged: every call id gets a result.
+func skipped(call pendingCall, stop *agentOutcome) executedCall {
+	return executedCall{ID: call.ID, Name: call.Name, IsError: true, Result: mustMarshal(map[string]any{"error": "not executed: " + stop.err.Msg, "skipped": true})}
+}
+
+// mustMarshal is for values made of strings, numbers and JSON.
+func mustMarshal(v any) json.RawMessage {
+	b, err := marshalJSON(v)
+	if err != nil {
+		return json.RawMessage(`{"error":"the result could not be written"}`)
+	}
+	return b
+}
+
+// toolJob is one tool call from its start to its result.
+type toolJob struct {
+	a    *agentRun
+	call pendingCall
+	turn *pendingTurn // for a checkpoint in the middle of the turn
+	// awaited says that the checkpoint names this call as the parked one, and
+	// dispatched that its execution may have begun.
+	awaited, dispatched bool
+
+	tool    *Tool
+	verdict Evaluation
+	began   time.Time
+	judged  bool
+}
+
+// run judges the call, executes it where it may run, and returns its result.
+// An error is a failure of the run, not of the call.
+func (j *toolJob) run() (executedCall, error) {
+	a := j.a
+	j.began = time.Now()
+	j.tool = a.byName[j.call.Name]
+	start := ToolStarted{ToolName: j.call.Name, ToolCallID: j.call.ID}
+	if j.tool != nil {
+		start.Risk = j.tool.cfg.Risk
+	}
+	a.emit(j.awaited, start)
+	if j.tool == nil {
+		a.state.ToolCallsUsed++
+		return j.fail("unknown-tool", map[string]any{"error": fmt.Sprintf("there is no tool %q; there are: %s", j.call.Name, listNames(a.byName))}), nil
+	}
+	in, issues := j.tool.intake(j.call.Args)
+	if issues != nil {
+		a.state.ToolCallsUsed++
+		return j.fail(string(errs.InvalidArguments), map[string]any{"error": "the arguments do not fit the tool's schema", "issues": issues}), nil
+	}
+	if in.repaired {
+		a.log("arguments were not JSON and have been mended", "tool", j.call.Name, "call", j.call.ID)
+	}
+	tc, cancel := j.context()
+	defer cancel()
+	j.verdict = a.chain.Evaluate(tc, j.tool, Call{
+		ID: j.call.ID, Tool: j.tool.cfg.Name, Risk: j.tool.cfg.Risk, NeedsApproval: j.tool.cfg.NeedsApproval, Input: in.effective, given: in.given,
+	})
+	j.judged = true
+	return j.gate(tc)
+}
+
+// context makes the ToolContext of the call.
+func (j *toolJob) context() (*ToolContext, context.CancelFunc) {
+	a := j.a
+	ctx, cancel := context.WithCancel(a.ctx)
+	tc := &ToolContext{
+		Context: ctx, runID: a.seg.runID, spanID: a.seg.bus.span(), callID: j.call.ID, agent: a.info,
+		cwd: a.seg.e.cfg.Cwd, isolation: a.isolation, tool: j.call.Name, chain: a.chain,
+	}
+	tc.log = func(level slog.Level, msg string, data ...any) {
+		a.seg.logEvent(tc.spanID, a.span, level, msg, data...)
+		a.seg.e.log.Log(ctx, level, "rulvar: "+msg, append([]any{"run", a.seg.runID, "tool", j.call.Name}, data...)...)
+	}
+	return tc, cancel
+}
+
+// gate does what the chain has said, after what the journal holds about this
+// very call: a recorded deny or revocation beats any later configuration, a
+// recorded allow yields to a rule that denies now, and an open request stays
+// open.
+func (j *toolJob) gate(tc *ToolContext) (executedCall, error) {
+	if j.verdict.Verdict == VerdictDeny {
+		return j.deny(policyText(j.tool.cfg.Name, &j.verdict)), nil
+	}
+	approval, err := j.recorded()
+	if err != nil {
+		return executedCall{}, err
+	}
+	switch {
+	case approval.Status == replay.ApprovalOpen:
+		return j.awaitApproval(tc, approval.Suspension.Entry, true)
+	case approval.Status != replay.ApprovalNone:
+		return j.decided(tc, approval.Suspension, approval)
+	case j.verdict.Verdict == VerdictAllow && !j.interrupted():
+		return j.execute(tc, j.verdict.Input)
+	case j.verdict.Verdict == VerdictAllow && j.a.seg.e.cfg.OnInterrupted == InterruptedReport:
+		return j.interruptedResult(), nil
+	case j.verdict.Verdict == VerdictAllow:
+		j.verdict.Verdict, j.verdict.DecidedBy, j.verdict.Reason = VerdictAsk, DecidedByDefault, "the process died while this call was being executed; it may have had its effect"
+		return j.suspend(tc)
+	case j.verdict.Verdict == VerdictAsk:
+		return j.suspend(tc)
+	}
+	return j.deny(fmt.Sprintf("tool %q denied by policy: the chain gave no verdict", j.tool.cfg.Name)), nil
+}
+
+// idempotent reports whether the call may run twice without harm.
+func (j *toolJob) idempotent() bool { return j.tool.cfg.Idempotent || j.tool.cfg.Risk == RiskRead }
+
+// interrupted reports whether this call may have been executed before the
+// process died and the host wants to know.
+func (j *toolJob) interrupted() bool {
+	return j.dispatched && !j.idempotent() && j.a.seg.e.cfg.OnInterrupted != InterruptedRerun
+}
+
+func (j *toolJob) interruptedResult() executedCall {
+	return j.fail("interrupted", map[string]any{"error": "the call was interrupted and its outcome is unknown: find out before you try again", "interrupted": true})
+}
+
+// recorded asks the journal for an approval of this very call.
+func (j *toolJob) recorded() (replay.Approval, error) {
+	key, err := replay.ApprovalKey(j.tool.cfg.Name, j.verdict.Given)
+	if err != nil {
+		return replay.Approval{}, err
+	}
+	s := j.a.seg
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.matcher.Approval(replay.ApprovalQuery{
+		Scope: replay.AgentScope(j.a.scope, j.a.running.Seq), ToolCallID: j.call.ID, Key: key,
+		InputHash: jcs.Sum(j.verdict.Input), Awaiting: j.awaited, Earlier: j.earlierCalls(key),
+	}), nil
+}
+
+// earlierCalls counts earlier calls of the agent's history with the same key.
+func (j *toolJob) earlierCalls(key string) int {
+	n := 0
+	for _, m := range j.a.state.Messages {
+		for _, p := range m.Parts {
+			if p.Type != PartToolCall || p.Name != j.call.Name {
+				continue
+			}
+			if p.ID == j.call.ID {
+				return n
+			}
+			if k, err := replay.ApprovalKey(p.Name, p.Args); err == nil && k == key {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// suspend writes the checkpoint and then the request for an approval, and
+// waits for the answer.
+func (j *toolJob) suspend(tc *ToolContext) (executedCall, error) {
+	a := j.a
+	if err := a.save(j.turn); err != nil {
+		return executedCall{}, err
+	}
+	en, err := j.approvalEntry()
+	if err != nil {
+		return executedCall{}, err
+	}
+	if err := a.seg.append(en); err != nil {
+		return executedCall{}, err
+	}
+	return j.awaitApproval(tc, en, false)
+}
+
+func (j *toolJob) approvalEntry() (*Entry, error) {
+	a, ev := j.a, &j.verdict
+	key, err := replay.ApprovalKey(j.tool.cfg.Name, ev.Given)
+	if err != nil {
+		return nil, err
+	}
+	value := approvalValue{
+		ToolName: j.tool.cfg.Name, Input: ev.Given, Flavor: "approval", Risk: j.tool.cfg.Risk,
+		ToolCallID: j.call.ID, InputHash: jcs.Sum(ev.Input), DecidedBy: ev.DecidedBy, Reason: ev.Reason,
+		AgentPath: a.path(),
+	}
+	if string(ev.Input) != string(ev.Given) {
+		value.EffectiveInput = ev.Input
+	}
+	if ev.Rule != nil {
+		if value.Rule, err = marshalJSON(ev.Rule); err != nil {
+			return nil, err
+		}
+	}
+	payload, err := marshalJSON(value)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	en := &Entry{
+		Scope: replay.AgentScope(a.scope, a.running.Seq), Key: key, Kind: journal.KindApproval, Status: journal.StatusSuspended,
+		SpanID: a.span, StartedAt: stamp(now), Value: payload,
+	}
+	if d := a.chain.ApprovalDeadline(); d > 0 {
+		en.DeadlineAt = stamp(now.Add(d))
+	}
+	return en, nil
+}
+
+// path names the agent for an approver: the workflow, the profile, the label.
+func (a *agentRun) path() string {
+	p := a.seg.workflow + "/" + firstSet(a.info.Type, "agent")
+	if a.info.Label != "" {
+		p += ":" + a.info.Label
+	}
+	return p
+}
+
+// awaitApproval tells of the request, parks, and acts on the answer.
+func (j *toolJob) awaitApproval(tc *ToolContext, en *Entry, again bool) (executedCall, error) {
+	a := j.a
+	j.verdict.Verdict = VerdictAsk
+	tell := ApprovalPending{
+		ToolName: j.call.Name, ToolCallID: j.call.ID, EntryRef: en.Seq, Key: approvalKey(en.Seq),
+		Risk: j.tool.cfg.Risk, Reason: j.verdict.Reason, AgentPath: a.path(),
+	}
+	at, disarm, err := a.seg.armDeadline(en)
+	if err != nil {
+		return executedCall{}, err
+	}
+	tell.DeadlineAt = at
+	a.emit(again, tell)
+	sus, err := a.seg.park(a.ctx, en.Seq) // ends the goroutine when the run settles suspended
+	disarm()
+	if err != nil {
+		a.emit(false, j.ended(ToolDenied, "cancelled"))
+		return executedCall{}, err
+	}
+	a.seg.mu.Lock()
+	answer := replay.Approval{Status: replay.ApprovalDecided, Suspension: sus, Decision: sus.Decision()}
+	a.seg.mu.Unlock()
+	// Judged again by the record itself: what the entry shows must be what
+	// would run now.
+	var v approvalValue
+	if err := json.Unmarshal(en.Value, &v); err != nil || !sameJSON(v.runs(), j.verdict.Input) {
+		answer.Refusal = replay.RefusedChanged
+		answer.Decision = replay.ApprovalDecision{Decision: replay.DecisionDeny, Reason: "the input is not the one that was approved"}
+	}
+	return j.decided(tc, sus, answer)
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	x, errA := jcs.Canonical(a)
+	y, errB := jcs.Canonical(b)
+	return errA == nil && errB == nil && string(x) == string(y)
+}
+
+// decided acts on an answer. An allow is held against the deny rules once
+// more, marked as used, durably, and only then executed.
+func (j *toolJob) decided(tc *ToolContext, sus *replay.Suspension, answer replay.Approval) (executedCall, error) {
+	j.verdict.Verdict = VerdictAsk
+	d := answer.Decision
+	name := j.tool.cfg.Name
+	switch {
+	case d.Decision != replay.DecisionAllow && d.Reason != "":
+		return j.deny(fmt.Sprintf("tool %q denied: %s", name, d.Reason)), nil
+	case d.Decision != replay.DecisionAllow:
+		return j.deny(fmt.Sprintf("tool %q denied by the approver", name)), nil
+	case !d.Allows(time.Now()):
+		return j.deny(fmt.Sprintf("tool %q denied: the approval has expired", name)), nil
+	}
+	input := j.verdict.Input
+	if d.Input != nil {
+		edited, issues := j.tool.intake(d.Input)
+		if issues != nil || edited.repaired {
+			return j.deny(fmt.Sprintf("tool %q denied: the approver's input does not fit the tool's schema: %v", name, issues)), nil
+		}
+		input = edited.effective
+	}
+	if ev, denied := j.a.chain.denies(j.tool, input); denied {
+		j.verdict = ev
+		return j.deny(policyText(name, &ev)), nil
+	}
+	if answer.Consumed {
+		if j.interruptedAfterGrant() {
+			return j.interruptedResult(), nil
+		}
+	} else if err := j.consume(sus); err != nil {
+		return executedCall{}, err
+	}
+	return j.execute(tc, input)
+}
+
+// interruptedAfterGrant reports whether a used grant means an unknown outcome:
+// the mark is written before the call is dispatched.
+func (j *toolJob) interruptedAfterGrant() bool {
+	return !j.idempotent() && j.a.seg.e.cfg.OnInterrupted != InterruptedRerun
+}
+
+// consume marks the grant as used by this call.
+func (j *toolJob) consume(sus *replay.Suspension) error {
+	key, value, err := replay.ConsumedEntry(sus.Entry.Seq, j.call.ID)
+	if err != nil {
+		return err
+	}
+	now := stamp(time.Now())
+	return j.a.seg.append(&Entry{Key: key, Kind: journal.KindDecision, Status: journal.StatusOK, SpanID: j.a.span, StartedAt: now, EndedAt: now, Value: value})
+}
+
+// execute runs the call with exactly the input that was judged.
+func (j *toolJob) execute(tc *ToolContext, input json.RawMessage) (executedCall, error) {
+	a := j.a
+	a.state.ToolCallsUsed++
+	if !j.idempotent() && a.seg.e.cfg.OnInterrupted != InterruptedRerun {
+		j.turn.Dispatched = j.call.ID
+		if err := a.save(j.turn); err != nil {
+			return executedCall{}, err
+		}
+	}
+	out, err := j.dispatch(tc, input)
+	if err != nil {
+		return j.failed(err), nil
+	}
+	a.retries[j.call.Name] = 0
+	result, err := encodeResult(out)
+	if err != nil {
+		return j.fail(string(errs.NonSerializableRes), map[string]any{"error": fmt.Sprintf("the result of tool %q cannot be written as JSON: %v", j.call.Name, err)}), nil
+	}
+	a.emit(false, j.ended(ToolOK, ""))
+	return executedCall{ID: j.call.ID, Name: j.call.Name, Result: result}, nil
+}
+
+func (j *toolJob) dispatch(tc *ToolContext, input json.RawMessage) (any, error) {
+	if j.tool.cfg.Executor == ExecutorInProcess {
+		return j.tool.run(tc, input)
+	}
+	x := j.a.seg.e.cfg.Executors[j.tool.cfg.Executor]
+	key, err := replay.ExecCall{
+		Genesis: j.a.seg.meta.Genesis, RunID: j.a.seg.runID, AgentSeq: j.a.running.Seq,
+		Ordinal: int64(j.a.state.ToolCallsUsed), Tool: j.call.Name, Args: input,
+	}.Key(2)
+	if err != nil {
+		return nil, err
+	}
+	return callExecutor(x, tc, ExecutorCall{Tool: j.call.Name, Input: input, Spec: j.tool.cfg.ExecutorSpec, IdempotencyKey: key})
+}
+
+func callExecutor(x ToolExecutor, tc *ToolContext, call ExecutorCall) (out any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			tc.logPanic(call.Tool, p, nil)
+			out, err = nil, &toolPanicError{tool: call.Tool}
+		}
+	}()
+	return x.Execute(tc, call)
+}
+
+// encodeResult writes what a handler returned. Text that is no JSON a provider
+// would accept is refused here, where the model can be told.
+func encodeResult(out any) (json.RawMessage, error) {
+	text, err := marshalJSON(out)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := jcs.Parse(text); err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// failed turns a handler's error into the result that the model sees.
+func (j *toolJob) failed(err error) executedCall {
+	if retry, ok := asModelRetry(err); ok {
+		return j.retry(retry)
+	}
+	if bad, ok := errors.AsType[*argumentError](err); ok {
+		return j.fail(string(errs.InvalidArguments), map[string]any{"error": bad.Error(), "issues": bad.issues})
+	}
+	code := ""
+	if c := errs.CodeOf(err); c != "" {
+		code = string(c)
+	}
+	return j.fail(code, map[string]any{"error": err.Error()})
+}
+
+func (j *toolJob) retry(r *ModelRetryError) executedCall {
+	n := j.a.retries[j.call.Name] + 1
+	j.a.retries[j.call.Name] = n
+	result := map[string]any{"error": r.Message}
+	if r.Data != nil {
+		data, err := encodeResult(r.Data)
+		if err != nil {
+			data = mustMarshal(fmt.Sprint(r.Data))
+		}
+		result["data"] = data
+	}
+	if n > maxModelRetries {
+		result["retriesExhausted"] = true
+	}
+	return j.fail("model-retry", result)
+}
+
+// fail answers the call with an error result.
+func (j *toolJob) fail(code string, result map[string]any) executedCall {
+	j.a.emit(false, j.ended(ToolError, code))
+	return executedCall{ID: j.call.ID, Name: j.call.Name, Result: mustMarshal(result), IsError: true}
+}
+
+// deny answers the call with a refusal. It never counts as a call.
+func (j *toolJob) deny(text string) executedCall {
+	j.a.emit(false, j.ended(ToolDenied, ""))
+	return executedCall{ID: j.call.ID, Name: j.call.Name, Result: mustMarshal(map[string]any{"error": text}), IsError: true}
+}
+
+// ended is the tool:end event of the call, with what the chain said.
+func (j *toolJob) ended(outcome ToolOutcome, code string) ToolEnded {
+	e := ToolEnded{
+		ToolName: j.call.Name, ToolCallID: j.call.ID, Outcome: outcome,
+		DurationMs: time.Since(j.began).Milliseconds(), ErrorCode: code,
+	}
+	if j.judged {
+		v := &j.verdict
+		e.Verdict, e.DecidedBy, e.Layer, e.Rule, e.Advisory, e.Reason = v.Verdict, v.DecidedBy, v.Layer, v.Rule, v.Advisory, v.Reason
+	}
+	return e
+}
+
+// policyText tells the model which policy refused the call, and why.
+func policyText(tool string, ev *Evaluation) string {
+	text := fmt.Sprintf("tool %q denied by policy", tool)
+	switch {
+	case ev.DecidedBy == DecidedByDenyRule && ev.Rule != nil:
+		text += fmt.Sprintf(": deny rule %s (%s)", ev.Rule, ev.Layer)
+	case ev.Layer != "":
+		text += fmt.Sprintf(": %s (%s)", ev.DecidedBy, ev.Layer)
+	default:
+		text += fmt.Sprintf(": %s", ev.DecidedBy)
+	}
+	if ev.Reason != "" {
+		text += ": " + ev.Reason
+	}
+	return text
+}
