@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/journal"
@@ -14,46 +12,6 @@ import (
 
 // opFold names this work in errors.
 const opFold = "fold journal"
-
-// State says whether a suspended entry still waits.
-type State uint8
-
-// The states. The zero value waits.
-const (
-	Open State = iota
-	Resolved
-	Abandoned
-)
-
-// String returns "open", "resolved" or "abandoned".
-func (s State) String() string {
-	switch s {
-	case Open:
-		return "open"
-	case Resolved:
-		return "resolved"
-	case Abandoned:
-		return "abandoned"
-	}
-	return "State(" + strconv.Itoa(int(s)) + ")"
-}
-
-// Suspension is a suspended entry and what later entries made of it. It is
-// owned by a [Fold], which updates it; read it under the fold's lock.
-type Suspension struct {
-	Entry *journal.Entry // kind external or approval, never nil
-	State State
-	// ClosedBy is the sequence number of the entry that closed it, -1 while
-	// open.
-	ClosedBy int64
-	// By and Value are those of the winning resolution, empty otherwise.
-	By    string
-	Value json.RawMessage
-	// Revoked, when it is not nil, takes back an allow, whenever that came.
-	Revoked *Revocation
-	// Consumed, when it is not nil, names the one call that may use an allow.
-	Consumed *Consumption
-}
 
 // Reason says why a closing entry changed nothing.
 type Reason string
@@ -267,55 +225,6 @@ func (f *Fold) abandon(e *journal.Entry) (Outcome, error) {
 		}
 	}
 	return out, nil
-}
-
-// Covered reports whether an abandon covers the entry: it names it, or an
-// operation that owns the entry's scope. The number is that of the abandon.
-func (f *Fold) Covered(e *journal.Entry) (int64, bool) {
-	if by, ok := f.coveredSeqs[e.Seq]; ok {
-		return by, true
-	}
-	if s := f.suspensions[e.Seq]; s != nil {
-		return s.ClosedBy, s.State == Abandoned
-	}
-	return f.coveredScope(e.Scope)
-}
-
-func (f *Fold) coveredScope(scope string) (int64, bool) {
-	if len(f.coveredScopes) == 0 {
-		return 0, false
-	}
-	for end := 0; end < len(scope); end++ {
-		cut := strings.IndexByte(scope[end:], '/')
-		if cut < 0 {
-			break
-		}
-		end += cut
-		if by, ok := f.coveredScopes[scope[:end]]; ok {
-			return by, true
-		}
-	}
-	by, ok := f.coveredScopes[scope]
-	return by, ok
-}
-
-// ownedScope is the scope of what happens inside a running agent or child.
-func ownedScope(op *journal.Entry) string {
-	switch op.Kind {
-	case journal.KindAgent:
-		return AgentScope(op.Scope, op.Seq)
-	case journal.KindChild:
-		if members, err := objectMembers(op.Value, "value"); err == nil {
-			scope, _ := stringMember(members, "childScope")
-			return scope
-		}
-	}
-	return ""
-}
-
-func within(scope, owner string) bool {
-	rest, ok := strings.CutPrefix(scope, owner)
-	return ok && (rest == "" || rest[0] == '/')
 }
 
 func superseded(e *journal.Entry, s *Suspension) Outcome {

@@ -116,6 +116,8 @@ func TestFoldRefusesDamage(t *testing.T) {
 			Value: payload(`{"decisionType":"approval_revoked","targetRef":1}`)}, "no earlier entry"},
 		{"consumption by nobody", journal.Entry{Seq: 1, Kind: journal.KindDecision,
 			Value: payload(`{"decisionType":"approval_consumed","targetRef":0}`)}, "toolCallId"},
+		{"consumption by an empty id", journal.Entry{Seq: 1, Kind: journal.KindDecision,
+			Value: payload(`{"decisionType":"approval_consumed","targetRef":0,"toolCallId":""}`)}, "toolCallId"},
 		{"invalidation of nothing", journal.Entry{Seq: 1, Kind: journal.KindDecision,
 			Value: payload(`{"decisionType":"operation_invalidated","targetRef":5}`)}, "no earlier entry"},
 	}
@@ -144,12 +146,13 @@ func TestFoldReportsWhatClosesNothing(t *testing.T) {
 	l.decision(`{"decisionType":"something.else","targetRef":99}`)
 	l.decision(`[]`)
 	l.add(journal.Entry{Kind: "future.kind", Status: "odd", Ref: new(int64)})
+	l.abandon(l.add(journal.Entry{Kind: journal.KindAgent, Status: journal.StatusOK, Key: "odd"}))
 	f := mustFold(t, l)
 	var seqs []int64
 	for _, i := range f.InvalidResolutions() {
 		seqs = append(seqs, i.Seq)
 	}
-	require.Equal(t, []int64{3, 4, 5, 6}, seqs)
+	require.Equal(t, []int64{3, 4, 5, 6, 11}, seqs)
 	require.Nil(t, f.Suspension(ext).Revoked)
 }
 
@@ -158,6 +161,8 @@ func TestFoldAbandon(t *testing.T) {
 	agent := l.running(journal.KindAgent, "par:0:1", "a")
 	inside := l.suspended(journal.KindApproval, replay.AgentScope("par:0:1", agent), "k", anyApproval)
 	deep := l.suspended(journal.KindExternal, replay.Branch(replay.AgentScope("par:0:1", agent), 0, 0), "k", `{}`)
+	decided := l.suspended(journal.KindApproval, replay.AgentScope("par:0:1", agent), "k", anyApproval)
+	l.resolve(decided, `{"decision":"allow"}`)
 	beside := l.suspended(journal.KindExternal, "par:0:1/agent:00", "k", `{}`)
 	ab := l.abandon(agent)
 	late := l.suspended(journal.KindApproval, replay.AgentScope("par:0:1", agent), "k", anyApproval)
@@ -173,6 +178,7 @@ func TestFoldAbandon(t *testing.T) {
 		require.Equal(t, "deny", f.Suspension(seq).Decision().Decision)
 	}
 	require.Equal(t, replay.Open, f.Suspension(beside).State)
+	require.Equal(t, replay.Resolved, f.Suspension(decided).State)
 	by, ok := f.Covered(&l[inChild])
 	require.True(t, ok)
 	require.Equal(t, abChild, by)
@@ -183,7 +189,7 @@ func TestFoldAbandon(t *testing.T) {
 	require.Equal(t, ab, out.SupersededBy)
 	out, err = f.Add(&l[l.abandon(agent)])
 	require.NoError(t, err)
-	require.Equal(t, replay.Outcome{Seq: 10, Target: agent, Reason: replay.TargetAbandoned, SupersededBy: ab}, out)
+	require.Equal(t, replay.Outcome{Seq: 12, Target: agent, Reason: replay.TargetAbandoned, SupersededBy: ab}, out)
 }
 
 func TestFoldGrants(t *testing.T) {

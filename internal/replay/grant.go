@@ -143,67 +143,8 @@ func (f *Fold) targetRef(e *journal.Entry, members map[string]json.RawMessage) (
 	if !ok {
 		return 0, orderError(e, "its targetRef is missing or no sequence number")
 	}
-	if target >= e.Seq || f.known[target] == nil {
+	if f.known[target] == nil {
 		return 0, orderError(e, fmt.Sprintf("targetRef %d names no earlier entry", target))
 	}
 	return target, nil
-}
-
-// Decision returns what the suspension says about its call: the normalised
-// resolution, and a deny while it is open, when it was abandoned and after a
-// revocation. The expiry is left to the caller, who knows the time.
-func (s *Suspension) Decision() ApprovalDecision {
-	switch {
-	case s.Revoked != nil:
-		d := ApprovalDecision{Decision: DecisionDeny, Reason: "revoked by " + s.Revoked.Principal}
-		if s.Revoked.Reason != "" {
-			d.Reason += ": " + s.Revoked.Reason
-		}
-		return d
-	case s.State != Resolved:
-		return ApprovalDecision{Decision: DecisionDeny}
-	}
-	return NormalizeApproval(s.Value)
-}
-
-// Key is the name by which a resolver addresses the suspension: the key of an
-// external wait, "approval:<seq>" for an approval. Several open waits of
-// different scopes may share the key of an external wait.
-func (s *Suspension) Key() string {
-	if s.Entry.Kind == journal.KindApproval {
-		return "approval:" + strconv.FormatInt(s.Entry.Seq, 10)
-	}
-	members, err := objectMembers(s.Entry.Value, "value")
-	if err != nil {
-		return ""
-	}
-	key, _ := stringMember(members, "key")
-	return key
-}
-
-// Flavor says what kind of resolution a suspension takes.
-type Flavor uint8
-
-// The flavors.
-const (
-	FlavorExternal   Flavor = iota // any JSON, or what the pinned schema allows
-	FlavorApproval                 // see [CheckApproval]
-	FlavorEscalation               // a decision about an escalation, of the reference
-)
-
-// Flavor classifies the suspension from its entry alone.
-func (s *Suspension) Flavor() Flavor {
-	if s.Entry.Kind != journal.KindApproval {
-		return FlavorExternal
-	}
-	members, err := objectMembers(s.Entry.Value, "value")
-	if err != nil {
-		return FlavorApproval
-	}
-	flavor, _ := stringMember(members, "flavor")
-	tool, _ := stringMember(members, "toolName")
-	if flavor != "approval" && s.Entry.DeadlineAt != "" && tool == "escalate" {
-		return FlavorEscalation
-	}
-	return FlavorApproval
 }

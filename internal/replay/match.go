@@ -206,9 +206,6 @@ func (m *Matcher) index(op *Operation) {
 		m.approvals[s.Scope] = append(m.approvals[s.Scope], op)
 		return
 	}
-	if s.Key == "" {
-		return
-	}
 	r := m.rank(op)
 	k := keyVersion{s.HashVersion, s.Key}
 	push(m.scoped, scopedKey{s.Scope, k}, op, r)

@@ -107,6 +107,12 @@ func TestMatchSuspendedAndSingleEntries(t *testing.T) {
 	require.Equal(t, replay.Live, m.Match("", key(""), replay.Scoped).Disposition, "an empty key matches nothing")
 	require.Equal(t, replay.Live, m.Match("", nil, replay.Scoped).Disposition)
 
+	t.Run("asked again after an invalidation", func(t *testing.T) {
+		l := append(log{}, l...)
+		newer := l.suspended(journal.KindExternal, "", "e", `{"key":"e"}`)
+		res := mustMatcher(t, l, ext).Match("", key("e"), replay.Scoped)
+		require.Equal(t, newer, res.Op.Start.Seq)
+	})
 	again := mustMatcher(t, l, ext).Match("", key("e"), replay.Scoped)
 	require.Equal(t, replay.Rerun, again.Disposition)
 	l.abandon(ext)
@@ -127,6 +133,15 @@ func TestMatchModesAndVersions(t *testing.T) {
 	require.Equal(t, replay.Live, m.Match("par:0:0", key("k"), replay.Scoped).Disposition, "it was consumed")
 	keys := func(v int) string { return map[int]string{1: "old", 2: "new"}[v] }
 	require.Equal(t, v1, m.Match("", keys, replay.Scoped).Op.Start.Seq, "the key is derived under the entry's version")
+	t.Run("the oldest of two versions", func(t *testing.T) {
+		var l log
+		newer := l.op(journal.KindAgent, "", "new", journal.StatusOK)
+		older := l.add(journal.Entry{HashVersion: 1, Kind: journal.KindAgent, Status: journal.StatusRunning, Key: "old"})
+		l.end(older, journal.StatusOK, `1`)
+		m := mustMatcher(t, l)
+		require.Equal(t, newer, m.Match("", keys, replay.Scoped).Op.Start.Seq)
+		require.Equal(t, older, m.Match("", keys, replay.Scoped).Op.Start.Seq)
+	})
 	require.Equal(t, replay.Preview{Hits: 2, Misses: 4, Orphaned: []int64{}, InvalidResolutions: []replay.InvalidResolution{}}, m.Preview())
 }
 

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/replay"
 )
 
@@ -64,6 +66,15 @@ var keyDifferences = map[string]string{
 	"key-0181": "an integer that double precision rounds is refused, not rounded",
 }
 
+var surrogateEscape = regexp.MustCompile(`(^|[^\\])(\\\\)*\\ud[89a-f]`)
+
+// loneSurrogate is the rule "lone-surrogate": text that has no UTF-8 is refused
+// where the reference hashes an escape. The canonical text it expects then
+// holds that escape, which no other canonical text does.
+func loneSurrogate(c keyCase) bool {
+	return surrogateEscape.MatchString(c.Expect.Canonical)
+}
+
 func TestContentKeyVectors(t *testing.T) {
 	for _, c := range loadVectors[keyCase](t, "content_key.json") {
 		if outOfScope[c.Kind] != "" {
@@ -84,6 +95,10 @@ func checkKeyCase(t *testing.T, c keyCase) {
 	switch c.Kind {
 	case "identity":
 		got, err := replay.CanonicalIdentity(c.Identity)
+		if loneSurrogate(c) {
+			check(t, err, errs.NonSerializable)
+			return
+		}
 		require.NoError(t, err)
 		want := replay.Canonical{Text: c.Expect.Canonical, Key: c.Expect.Key, TextV1: c.Expect.CanonicalV1, KeyV1: c.Expect.KeyV1}
 		require.Equal(t, want, got)
