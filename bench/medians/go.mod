@@ -1,0 +1,3 @@
+module github.com/rulvar/rulvar-go/bench/medians
+
+go 1.26
