@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +35,8 @@ func (s *FileStore) Append(ctx context.Context, runID string, e *Entry, lock *Ru
 
 // AppendAll is Append for several entries at once, with one write and one
 // sync: all of them are durable, in order, or none was acknowledged. (A power
-// cut may leave the first of a batch that was not acknowledged.)
+// cut may leave the first of a batch that was not acknowledged.) A terminal
+// whose Ref is &r.Seq, with r earlier in the same batch, refers to r.
 func (s *FileStore) AppendAll(ctx context.Context, runID string, entries []*Entry, lock *RunLock) error {
 	const op = "append"
 	if err := CheckRunID(runID); err != nil {
@@ -77,51 +77,65 @@ func allUnlocked(entries []*Entry) bool {
 type request struct {
 	ctx     context.Context
 	entries []*Entry
-	bodies  [][]byte // each entry's line behind seq, or the whole line where fixed
-	create  bool     // the journal may be made
-	lines   [][]byte // as written
+	text    []byte // the entries' lines, each without what stands before scope
+	ends    []int  // where each line ends in text
+	create  bool   // the journal may be made
+	lines   [][]byte
 	seqs    []int64
 	err     error
 	done    chan struct{} // closed when err stands
 	lead    chan struct{} // receives when this call is to write for all
 }
 
+// headRoom is more than the members before the body, ref and newline take.
+const headRoom = 96
+
 // newRequest checks the entries and encodes all that is known of them.
 func newRequest(ctx context.Context, op, runID string, entries []*Entry) (*request, error) {
 	q := &request{
-		ctx: ctx, entries: entries, bodies: make([][]byte, len(entries)),
+		ctx: ctx, entries: entries, ends: make([]int, len(entries)),
+		lines: make([][]byte, len(entries)), seqs: make([]int64, len(entries)),
 		done: make(chan struct{}), lead: make(chan struct{}, 1),
 	}
+	size := 0
+	for _, e := range entries {
+		size += e.estimate()
+	}
+	q.text = make([]byte, 0, size)
 	for i, e := range entries {
+		var err error
 		if e.Raw != nil {
-			read, err := ParseEntry(e.Raw)
-			if err != nil {
-				return nil, errs.Wrap(errs.Config, op, runID, "the raw line is not an entry", err)
-			}
-			if bytes.ContainsAny(e.Raw, "\r\n") {
-				return nil, errs.New(errs.Config, op, runID, "the raw line holds a line break")
-			}
-			if read.Seq != e.Seq || read.Kind != e.Kind {
-				return nil, errs.New(errs.Config, op, runID, "the entry says otherwise than its raw line")
-			}
-			q.bodies[i] = bytes.Clone(e.Raw)
-			continue
+			err = checkRaw(op, runID, e)
+			q.text = append(q.text, e.Raw...)
+		} else if err = e.Validate(); err == nil {
+			q.text, err = e.appendBody(q.text)
 		}
-		if err := e.Validate(); err != nil {
-			return nil, err
-		}
-		body, err := e.appendBody(make([]byte, 0, 512))
 		if err != nil {
 			return nil, err
 		}
-		q.bodies[i] = body
+		q.ends[i] = len(q.text)
 	}
 	return q, nil
 }
 
-// encode makes the lines behind the tail last and returns the new tail.
-func (q *request) encode(op, runID string, last int64) (int64, error) {
-	q.lines, q.seqs = q.lines[:0], q.seqs[:0]
+// checkRaw refuses a raw line that is not the entry it comes with.
+func checkRaw(op, runID string, e *Entry) error {
+	read, err := ParseEntry(e.Raw)
+	switch {
+	case err != nil:
+		return errs.Wrap(errs.Config, op, runID, "the raw line is not an entry", err)
+	case hasLineBreak(e.Raw):
+		return errs.New(errs.Config, op, runID, "the raw line holds a line break")
+	case read.Seq != e.Seq || read.Kind != e.Kind || read.decisionType() != e.decisionType():
+		return errs.New(errs.Config, op, runID, "the entry says otherwise than its raw line")
+	}
+	return nil
+}
+
+// encode appends the lines that follow the tail last to buf, which has room
+// for them, and returns the new tail.
+func (q *request) encode(op, runID string, buf []byte, last int64) ([]byte, int64, error) {
+	start, from := len(buf), 0
 	for i, e := range q.entries {
 		seq := last + 1
 		switch {
@@ -131,19 +145,25 @@ func (q *request) encode(op, runID string, last int64) (int64, error) {
 			seq = *e.At
 		}
 		if seq <= last {
-			return 0, errs.New(errs.JournalOrder, op, runID, fmt.Sprintf("seq %d is not above the journal's tail, %d", seq, last))
+			return buf[:start], 0, errs.New(errs.JournalOrder, op, runID, fmt.Sprintf("seq %d is not above the journal's tail, %d", seq, last))
+		}
+		if seq > maxSafe {
+			return buf[:start], 0, errs.New(errs.JournalOrder, op, runID, fmt.Sprintf("seq %d is beyond 2^53-1", seq))
 		}
 		ref := q.refOf(i)
 		if ref != nil && *ref >= seq {
-			return 0, errs.New(errs.Config, op, runID, fmt.Sprintf("ref %d does not point backwards from seq %d", *ref, seq))
+			return buf[:start], 0, errs.New(errs.Config, op, runID, fmt.Sprintf("ref %d does not point backwards from seq %d", *ref, seq))
 		}
-		line := q.bodies[i]
+		at := len(buf)
 		if e.Raw == nil {
-			line = append(e.appendHead(make([]byte, 0, len(line)+60), seq, ref), line...)
+			buf = e.appendHead(buf, seq, ref)
 		}
-		q.lines, q.seqs, last = append(q.lines, line), append(q.seqs, seq), seq
+		buf = append(buf, q.text[from:q.ends[i]]...)
+		q.lines[i], q.seqs[i] = buf[at:len(buf):len(buf)], seq
+		buf = append(buf, '\n')
+		from, last = q.ends[i], seq
 	}
-	return last, nil
+	return buf, last, nil
 }
 
 // refOf returns the reference of the i-th entry. A Ref that points to the Seq
@@ -151,6 +171,9 @@ func (q *request) encode(op, runID string, last int64) (int64, error) {
 // minted only now: so both phases of an operation can share one sync.
 func (q *request) refOf(i int) *int64 {
 	ref := q.entries[i].Ref
+	if ref == nil {
+		return nil
+	}
 	for j := range i {
 		if ref == &q.entries[j].Seq {
 			return &q.seqs[j]
@@ -158,6 +181,9 @@ func (q *request) refOf(i int) *int64 {
 	}
 	return ref
 }
+
+// room is an upper bound of what encode appends.
+func (q *request) room() int { return len(q.text) + headRoom*len(q.entries) }
 
 // run is a run whose journal is in use.
 type run struct {
@@ -262,38 +288,18 @@ func (q *request) finish(err error) {
 // write appends the batch under the append lock. It returns the requests that
 // share the outcome; the others it has finished.
 func (r *run) write(batch []*request) ([]*request, error) {
-	const op = "append"
 	if err := r.s.deadRun(r.id); err != nil {
 		return batch, err
 	}
-	batch, err := r.acquire(batch)
+	batch, info, err := r.acquire(batch)
 	if err != nil || len(batch) == 0 {
 		return batch, err
 	}
 	defer func() { _ = r.f.Unlock() }()
-	if err := r.refresh(); err != nil {
+	if err := r.refresh(info.Size()); err != nil {
 		return batch, err
 	}
-	var buf []byte
-	if r.pos.open {
-		buf = append(buf, '\n')
-	}
-	last := r.pos.lastSeq
-	good := batch[:0:0]
-	count := 0
-	for _, q := range batch {
-		next, err := q.encode(op, r.id, last)
-		if err != nil {
-			q.finish(err)
-			continue
-		}
-		last = next
-		count += len(q.lines)
-		for _, line := range q.lines {
-			buf = append(append(buf, line...), '\n')
-		}
-		good = append(good, q)
-	}
+	good, buf, count, last := r.encode(batch)
 	if len(good) == 0 {
 		return nil, nil
 	}
@@ -305,6 +311,30 @@ func (r *run) write(batch []*request) ([]*request, error) {
 	r.pos.lastSeq, r.pos.open = last, false
 	r.size = max(r.size, r.pos.end)
 	return good, nil
+}
+
+// encode makes what is to be written of the requests that may be, and finishes
+// the others. The lines share one piece of memory.
+func (r *run) encode(batch []*request) (good []*request, buf []byte, count int, last int64) {
+	room := 1
+	for _, q := range batch {
+		room += q.room()
+	}
+	buf = make([]byte, 0, room)
+	if r.pos.open {
+		buf = append(buf, '\n')
+	}
+	last = r.pos.lastSeq
+	for _, q := range batch {
+		more, next, err := q.encode("append", r.id, buf, last)
+		if err != nil {
+			q.finish(err)
+			continue
+		}
+		buf, last, count = more, next, count+len(q.lines)
+		good = append(good, q)
+	}
+	return good, buf, count, last
 }
 
 // put writes b at the tail and syncs it as the store is told to.
@@ -355,29 +385,29 @@ const lockWait = 2 * time.Millisecond
 
 // acquire opens the journal and takes its append lock, an flock on the file
 // itself. Requests whose context ends meanwhile are finished and left out.
-func (r *run) acquire(batch []*request) ([]*request, error) {
+func (r *run) acquire(batch []*request) ([]*request, fs.FileInfo, error) {
 	const op = "append"
 	for wait := 20 * time.Microsecond; ; wait = min(2*wait, lockWait) {
 		batch = alive(batch)
 		if len(batch) == 0 {
-			return nil, nil
+			return nil, nil, nil
 		}
 		if err := r.open(batch); err != nil {
-			return batch, err
+			return batch, nil, err
 		}
 		ok, err := r.f.TryLock()
 		if err != nil {
-			return batch, errs.Wrap(errs.JournalIntegrity, op, r.path, "cannot lock the journal", err)
+			return batch, nil, errs.Wrap(errs.JournalIntegrity, op, r.path, "cannot lock the journal", err)
 		}
 		if !ok {
 			time.Sleep(wait)
 			continue
 		}
-		if r.s.isStill(r.f, r.path) {
-			return batch, nil
+		if info := r.s.stillAt(r.f, r.path); info != nil {
+			return batch, info, nil
 		}
 		if err := r.close(); err != nil { // replaced or removed: look again
-			return batch, errs.Wrap(errs.JournalIntegrity, op, r.path, "cannot close the journal", err)
+			return batch, nil, errs.Wrap(errs.JournalIntegrity, op, r.path, "cannot close the journal", err)
 		}
 	}
 }
@@ -427,27 +457,27 @@ func (r *run) close() error {
 	return err
 }
 
-// refresh finds the tail, reading what others have appended, and repairs it.
-func (r *run) refresh() error {
-	info, err := r.f.Stat()
-	if err != nil {
-		return errs.Wrap(errs.JournalIntegrity, "append", r.path, "cannot read the journal", err)
-	}
-	if info.Size() == r.size && r.size > 0 && r.pos.end == r.size && r.pos.clean() {
+// refresh finds the tail of the file of size bytes, reading what others have
+// appended, and repairs it.
+func (r *run) refresh(size int64) error {
+	if size == r.size && size == r.pos.end && r.pos.clean() {
 		return nil
 	}
 	from := r.pos
-	if !from.clean() || info.Size() < from.end {
+	if !from.clean() || size < from.end {
 		from = origin()
 	}
-	b, err := readAll(r.f, from.end, info.Size())
+	if !fits(size) {
+		return errs.New(errs.JournalIntegrity, "append", r.path, "the journal is too large for this machine's memory")
+	}
+	b, err := readAll(r.f, from.end, size)
 	if err != nil {
 		return errs.Wrap(errs.JournalIntegrity, "append", r.path, "cannot read the journal", err)
 	}
 	if err := from.consume(r.path, b, func(*Entry) {}); err != nil {
 		return err
 	}
-	r.pos, r.size = from, info.Size()
+	r.pos, r.size = from, size
 	return r.repair()
 }
 
@@ -485,7 +515,7 @@ func (r *run) separate() error {
 	}
 	head := int(r.pos.glued)
 	values, _ := wholeEntries(b[head:])
-	text := bytes.Clone(b[:head])
+	text := append([]byte(nil), b[:head]...)
 	for _, e := range values {
 		text = append(append(text, e.Raw...), '\n')
 	}
@@ -545,7 +575,7 @@ func (r *run) remove() error {
 			return nil
 		}
 	}
-	if _, err := r.acquire([]*request{q}); err != nil {
+	if _, _, err := r.acquire([]*request{q}); err != nil {
 		return err
 	}
 	err := r.s.fs.Remove(r.path)

@@ -460,6 +460,17 @@ func (e *Entry) appendBody(dst []byte) ([]byte, error) {
 	return append(w.dst, '}'), w.err
 }
 
+// estimate is about how long the entry's line is.
+func (e *Entry) estimate() int {
+	n := 320 + len(e.Raw) + len(e.Scope) + len(e.Key)
+	for _, raw := range []json.RawMessage{
+		e.Value, e.Error, e.Usage, e.UsageByModel, e.CostAttribution, e.ProviderCalls, e.Artifacts, e.Escalation, e.Resolution, e.Abandon,
+	} {
+		n += len(raw)
+	}
+	return n
+}
+
 // lineWriter appends members and remembers the first that cannot be written.
 type lineWriter struct {
 	dst []byte
@@ -518,7 +529,7 @@ func (w *lineWriter) raw(n string, v json.RawMessage) {
 		return
 	}
 	w.name(n)
-	if bytes.ContainsAny(v, "\n\r") { // white space between tokens: a line holds none
+	if hasLineBreak(v) { // white space between tokens: a line holds none
 		buf := bytes.NewBuffer(w.dst)
 		if err := json.Compact(buf, v); err != nil {
 			w.refuse(n, err.Error())
@@ -528,6 +539,10 @@ func (w *lineWriter) raw(n string, v json.RawMessage) {
 		return
 	}
 	w.dst = append(w.dst, v...)
+}
+
+func hasLineBreak(b []byte) bool {
+	return bytes.IndexByte(b, '\n') >= 0 || bytes.IndexByte(b, '\r') >= 0
 }
 
 func (w *lineWriter) refuse(n, msg string) {

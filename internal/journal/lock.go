@@ -157,7 +157,7 @@ func (s *FileStore) takeLockFile(ctx context.Context, op, runID string) (File, e
 		if err != nil {
 			return nil, errs.Wrap(errs.Config, op, path, "cannot lock", errors.Join(err, f.Close()))
 		}
-		if ok && s.isStill(f, path) {
+		if ok && s.stillAt(f, path) != nil {
 			return f, nil
 		}
 		h := readHolder(f)
@@ -173,14 +173,16 @@ func (s *FileStore) takeLockFile(ctx context.Context, op, runID string) (File, e
 	}
 }
 
-// isStill reports whether f is the file that path names now.
-func (s *FileStore) isStill(f File, path string) bool {
+// stillAt describes f if it is the file that path names now; otherwise nil.
+func (s *FileStore) stillAt(f File, path string) fs.FileInfo {
 	mine, err := f.Stat()
 	if err != nil {
-		return false
+		return nil
 	}
-	now, err := s.fs.Stat(path)
-	return err == nil && s.fs.SameFile(mine, now)
+	if now, err := s.fs.Stat(path); err != nil || !s.fs.SameFile(mine, now) {
+		return nil
+	}
+	return mine
 }
 
 // holderOf tells who holds the run's segment lock, if anybody does.

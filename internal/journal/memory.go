@@ -73,7 +73,7 @@ func (s *MemoryStore) AppendAll(ctx context.Context, runID string, entries []*En
 	if n := len(r.entries); n > 0 {
 		last = r.entries[n-1].Seq
 	}
-	if _, err := q.encode(op, runID, last); err != nil {
+	if _, _, err := q.encode(op, runID, make([]byte, 0, q.room()), last); err != nil {
 		return err
 	}
 	q.finish(nil)
