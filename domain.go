@@ -129,5 +129,5 @@ func cutPort(text string) (host, port string, found bool) {
 
 func validPort(port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0 && port[0] != '0' && port[0] != '+'
+	return err == nil && n > 0 && port[0] != '0'
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,6 +45,48 @@ func TestOrderOfSteps(t *testing.T) {
 			got := evaluate(t, mustChain(t, &row.config, nil), policyTool(t, "edit", rulvar.RiskWrite, row.needsApproval), `{}`)
 			require.Equal(t, row.verdict, got.Verdict, "%s", got)
 			require.Equal(t, row.by, got.DecidedBy, "%s", got)
+		})
+	}
+}
+
+// Argv rules in a chain: what they match, and what they leave alone.
+func TestArgvRulesInAChain(t *testing.T) {
+	deny := func(patterns ...string) rulvar.PermissionConfig {
+		return rulvar.PermissionConfig{Deny: []rulvar.Rule{rulvar.ArgvRule("sh", patterns...)}}
+	}
+	both := deny("rm **")
+	both.Ask = []rulvar.Rule{rulvar.ArgvRule("sh", "git push **")}
+	later := deny("mv **", "rm **")
+	later.Deny = append(later.Deny, rulvar.ToolRule("sh"))
+	for _, row := range []struct {
+		name, input string
+		config      rulvar.PermissionConfig
+		verdict     rulvar.Verdict
+		by          rulvar.DecidedBy
+		rule        string
+	}{
+		{"a token is not a substring", `{"command":"git push origin batch/x-fixes"}`, deny("git push -f **"), rulvar.VerdictAllow, rulvar.DecidedByDefault, ""}, // report B38
+		{"a harmless command is not asked about", `{"command":"ls -la | wc -l"}`, deny("rm **"), rulvar.VerdictAllow, rulvar.DecidedByDefault, ""},
+		{"a deny beats an ask in the same text", `{"command":"git push; rm x"}`, both, rulvar.VerdictDeny, rulvar.DecidedByDenyRule, `{"tool":"sh","argv":"rm **"}`},
+		{"a deny beats a doubt in the same text", `{"command":"echo $(x); rm x"}`, both, rulvar.VerdictDeny, rulvar.DecidedByDenyRule, `{"tool":"sh","argv":"rm **"}`},
+		{"an ask rule beats a doubt about another", `{"command":"env rm x; git push"}`, both, rulvar.VerdictAsk, rulvar.DecidedByAskRule, `{"tool":"sh","argv":"git push **"}`},
+		{"a doubt asks without a rule", `{"command":"env rm x"}`, both, rulvar.VerdictAsk, rulvar.DecidedByAskRule, ""},
+		{"a here-document is text", `{"command":"cat > f <<E\nrm x\nE"}`, both, rulvar.VerdictAsk, rulvar.DecidedByAskRule, ""}, // report B39
+		{"the first rule of the table is told", `{"command":"rm x"}`, later, rulvar.VerdictDeny, rulvar.DecidedByDenyRule, `{"tool":"sh","argv":["mv **","rm **"]}`},
+		{"a rule behind it still denies", `{"command":"ls"}`, later, rulvar.VerdictDeny, rulvar.DecidedByDenyRule, `{"tool":"sh"}`},
+		{"another member is no command", `{"command":"ls","args":["rm"]}`, deny("rm **"), rulvar.VerdictAllow, rulvar.DecidedByDefault, ""},
+		{"a list is no command", `{"command":["rm","x"]}`, deny("rm **"), rulvar.VerdictAsk, rulvar.DecidedByAskRule, ""},
+		{"a name in capitals is another member", `{"Command":"rm x"}`, deny("rm **"), rulvar.VerdictAsk, rulvar.DecidedByAskRule, ""},
+		{"a string input is the command", `"rm x"`, deny("rm **"), rulvar.VerdictDeny, rulvar.DecidedByDenyRule, `{"tool":"sh","argv":"rm **"}`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got := evaluate(t, mustChain(t, &row.config, nil), policyTool(t, "sh", rulvar.RiskExecute, false), row.input)
+			require.Equal(t, row.verdict, got.Verdict, "%s", got)
+			require.Equal(t, row.by, got.DecidedBy, "%s", got)
+			requireRule(t, row.rule, got)
+			if got.Verdict == rulvar.VerdictAsk {
+				require.NotEmpty(t, got.Reason, "an approver is told why")
+			}
 		})
 	}
 }
@@ -122,6 +165,11 @@ func TestAdvisoryHoldsAllowAndAsk(t *testing.T) {
 		got := evaluate(t, chain, policyTool(t, "t", rulvar.RiskDestructive, false), `{}`)
 		require.Equal(t, rulvar.VerdictDeny, got.Verdict)
 		require.Equal(t, rulvar.LayerPreset, got.Layer)
+	})
+	t.Run("a decisive hook of a profile passes the engine's deny by", func(t *testing.T) {
+		chain := mustChain(t, &rulvar.PermissionConfig{Deny: []rulvar.Rule{rulvar.RiskRule(rulvar.RiskDestructive)}},
+			&rulvar.AgentProfilePermissions{PermissionConfig: rulvar.PermissionConfig{Hooks: hooks(rulvar.Allow())}})
+		require.Equal(t, rulvar.VerdictAllow, evaluate(t, chain, policyTool(t, "t", rulvar.RiskDestructive, false), `{}`).Verdict)
 	})
 	t.Run("a profile's hook cannot loosen the engine's deny under the engine's advisory", func(t *testing.T) {
 		chain := mustChain(t, &rulvar.PermissionConfig{
@@ -368,6 +416,27 @@ func TestZeroValuesDeny(t *testing.T) {
 	_, err := (&rulvar.PermissionChain{}).MarshalJSON()
 	require.ErrorIs(t, err, rulvar.ErrConfig)
 	require.Contains(t, (&rulvar.PermissionChain{}).String(), "denied")
+}
+
+// One chain serves any number of agents at once.
+func TestChainIsSharedSafely(t *testing.T) {
+	chain := mustChain(t, &rulvar.PermissionConfig{
+		Hooks: hooks(rulvar.ModifyInput(json.RawMessage(`{"command":"rm x"}`))),
+		Deny:  []rulvar.Rule{rulvar.ArgvRule("sh", "mv **", "rm **"), rulvar.DomainRule("sh", "a.test")},
+	}, &rulvar.AgentProfilePermissions{Preset: rulvar.PresetStrict})
+	tool := policyTool(t, "sh", rulvar.RiskExecute, false)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				got := chain.Evaluate(nil, tool, rulvar.Call{Input: json.RawMessage(`{"command":"ls"}`)})
+				if got.Verdict != rulvar.VerdictDeny || len(got.Advisory) != 1 {
+					t.Errorf("got %s", got)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // The tool's own facts count, whatever a caller writes into the call.

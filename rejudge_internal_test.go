@@ -1,7 +1,10 @@
 package rulvar
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,6 +60,26 @@ func TestReadonlyRule(t *testing.T) {
 		require.Equal(t, VerdictDeny, got.Verdict)
 		require.Equal(t, LayerIsolation, got.Layer)
 	})
+}
+
+// What failed in a closure goes to the log, with its place, and nowhere else.
+func TestClosureFailuresAreLogged(t *testing.T) {
+	var logged []any
+	tc := &ToolContext{Context: context.Background(), log: func(level slog.Level, msg string, data ...any) {
+		require.Equal(t, slog.LevelError, level)
+		logged = append(logged, data...)
+	}}
+	boom := func(*ToolContext, Call) (Decision, error) { panic("secret detail") }
+	pass := func(*ToolContext, Call) (Decision, error) { return Pass(), nil }
+	c := mustCompile(t, &PermissionConfig{Hooks: []PermissionHook{pass, boom}}, nil, nil)
+	got := c.Evaluate(tc, benchTool(t, "t", RiskRead), Call{Input: json.RawMessage(`{}`)})
+	require.Equal(t, reasonPolicyError, got.Reason)
+	require.NotContains(t, got.String(), "secret")
+	text := fmt.Sprint(logged...)
+	for _, want := range []string{"secret detail", "hook", "engine", "rejudge_internal_test.go"} {
+		require.Contains(t, text, want)
+	}
+	require.Equal(t, 1, logged[7], "the second hook")
 }
 
 // A recorded grant is read against the deny table again, in both modes, and

@@ -29,6 +29,7 @@ func TestRuleRoundTrip(t *testing.T) {
 		{"several tools are an array", rulvar.ToolRule("deploy_service", "send_email"), `{"tool":["deploy_service","send_email"]}`},
 		{"one risk", rulvar.RiskRule(rulvar.RiskDestructive), `{"risk":"destructive"}`},
 		{"undeclared is a word", rulvar.RiskRule(rulvar.RiskUndeclared), `{"risk":"undeclared"}`},
+		{"undeclared by its word", rulvar.RiskRule("undeclared"), `{"risk":"undeclared"}`},
 		{"several risks", rulvar.RiskRule(rulvar.RiskWrite, rulvar.RiskUndeclared), `{"risk":["write","undeclared"]}`},
 		{"one pattern", rulvar.ArgvRule("shell", "rm **"), `{"tool":"shell","argv":"rm **"}`},
 		{"several patterns", rulvar.ArgvRule("shell", "mv *", "cp **"), `{"tool":"shell","argv":["mv *","cp **"]}`},
