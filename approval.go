@@ -184,7 +184,7 @@ func (e *Engine) PendingOf(ctx context.Context, runID string) ([]Pending, error)
 	if meta != nil {
 		workflow = meta.WorkflowName
 	}
-	fold, err := replay.NewFold(values(entries), checkPinned)
+	fold, err := replay.NewFold(entries, checkPinned)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func (e *Engine) loadFold(ctx context.Context, runID string) (*replay.Fold, erro
 	if err != nil {
 		return nil, err
 	}
-	return replay.NewFold(values(entries), checkPinned)
+	return replay.NewFold(entries, checkPinned)
 }
 
 // acceptResolution is the check before anything is written.

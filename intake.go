@@ -46,21 +46,26 @@ func (s *compiledSchema) intake(raw []byte) (takenInput, []string) {
 	}
 	tree, err := jcs.ParseStrict(raw)
 	if err != nil {
-		return s.mend(string(raw), fmt.Sprintf("the arguments are not acceptable JSON: %s", issueText(err)))
+		return s.mend(strings.ToValidUTF8(string(raw), "\uFFFD"), fmt.Sprintf("the arguments are not acceptable JSON: %s", issueText(err)))
+	}
+	// The wrapper is never input itself, even where an open schema would take
+	// it: a tool must not run with text that was refused.
+	if inner, ok := unwrapUnparsed(tree); ok {
+		return s.mend(inner, "the arguments are not acceptable JSON")
 	}
 	effective, issues := s.fit(tree)
-	if issues == nil {
-		return canonicalPair(tree, effective, false)
+	if issues != nil {
+		return takenInput{}, issues
 	}
-	if inner, ok := unwrapUnparsed(tree); ok {
-		return s.mend(inner, strings.Join(issues, "; "))
-	}
-	return takenInput{}, issues
+	return canonicalPair(tree, effective, false)
 }
 
 // mend reads text once more, first as it is and then after one repair, and
 // takes it only if it fits. why is the issue to report otherwise.
 func (s *compiledSchema) mend(text, why string) (takenInput, []string) {
+	if strings.ContainsRune(text, '\uFFFD') {
+		return takenInput{}, []string{why} // it stands for bytes that were not UTF-8
+	}
 	tree, err := jcs.ParseStrict([]byte(text))
 	if err != nil {
 		candidate, ok := jcs.Repair(text)

@@ -82,11 +82,3 @@ var (
 	_ Store = (*FileStore)(nil)
 	_ Store = (*MemoryStore)(nil)
 )
-
-func values(entries []*Entry) []Entry {
-	out := make([]Entry, len(entries))
-	for i, e := range entries {
-		out[i] = *e
-	}
-	return out
-}

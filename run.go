@@ -337,7 +337,7 @@ func (s *segment) openExisting(ctx context.Context, invalidate []int64) (err err
 		meta = &RunMeta{RunID: s.runID, Segments: 1, WorkflowName: s.workflow, ExecKeyDerivation: 2}
 	}
 	s.meta, s.number = meta, meta.Segments+1
-	if err := replay.CheckVersions(values(entries)); err != nil {
+	if err := replay.CheckVersions(entries); err != nil {
 		return err
 	}
 	return s.index(entries, invalidate)
@@ -345,12 +345,12 @@ func (s *segment) openExisting(ctx context.Context, invalidate []int64) (err err
 
 // index builds what a segment needs to know of the records before it.
 func (s *segment) index(entries []*Entry, invalidate []int64) (err error) {
-	if s.fold, err = replay.NewFold(values(entries), checkPinned); err != nil {
+	if s.fold, err = replay.NewFold(entries, checkPinned); err != nil {
 		return err
 	}
 	s.settled = s.fold.LastRunStatus()
-	s.ordinals = replay.SeedOrdinals(values(entries))
-	s.matcher, err = replay.NewMatcher(values(entries), s.fold, invalidate)
+	s.ordinals = replay.SeedOrdinals(entries)
+	s.matcher, err = replay.NewMatcher(entries, s.fold, invalidate)
 	return err
 }
 

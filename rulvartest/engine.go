@@ -3,6 +3,7 @@ package rulvartest
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"runtime"
 	"testing"
 	"time"
@@ -11,7 +12,7 @@ import (
 )
 
 // NewEngine makes an engine for a test. Without a store it gets one in a
-// temporary directory. When the test ends the engine is closed, and goroutines
+// temporary directory, and its log goes to the test's. When the test ends the engine is closed, and goroutines
 // of its runs that do not end fail the test.
 func NewEngine(t testing.TB, cfg rulvar.Config) *rulvar.Engine {
 	t.Helper()
@@ -24,6 +25,9 @@ func NewEngine(t testing.TB, cfg rulvar.Config) *rulvar.Engine {
 	}
 	if cfg.Retry == nil {
 		cfg.Retry = &rulvar.RetryPolicy{Initial: time.Millisecond, Max: 2 * time.Millisecond}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
 	e, err := rulvar.NewEngine(cfg)
 	if err != nil {

@@ -70,13 +70,13 @@ func (l *log) settle(status string) int64 {
 }
 
 func mustFold(t require.TestingT, l log) *replay.Fold {
-	f, err := replay.NewFold(l, nil)
+	f, err := newFold(l, nil)
 	require.NoError(t, err)
 	return f
 }
 
 func mustMatcher(t require.TestingT, l log, invalidate ...int64) *replay.Matcher {
-	m, err := replay.NewMatcher(l, mustFold(t, l), invalidate)
+	m, err := newMatcher(l, mustFold(t, l), invalidate)
 	require.NoError(t, err)
 	return m
 }
@@ -118,3 +118,28 @@ func check(t *testing.T, err error, code error, words ...string) {
 		require.ErrorContains(t, err, w)
 	}
 }
+
+// The package reads entries by pointer, as stores return them; tests list them
+// by value.
+
+func pointers(entries []journal.Entry) []*journal.Entry {
+	out := make([]*journal.Entry, len(entries))
+	for i := range entries {
+		out[i] = &entries[i]
+	}
+	return out
+}
+
+func newFold(entries []journal.Entry, validate replay.ValidateFunc) (*replay.Fold, error) {
+	return replay.NewFold(pointers(entries), validate)
+}
+
+func newMatcher(prior []journal.Entry, fold *replay.Fold, invalidate []int64) (*replay.Matcher, error) {
+	return replay.NewMatcher(pointers(prior), fold, invalidate)
+}
+
+func seedOrdinals(prior []journal.Entry) *replay.Ordinals {
+	return replay.SeedOrdinals(pointers(prior))
+}
+
+func checkVersions(entries []journal.Entry) error { return replay.CheckVersions(pointers(entries)) }

@@ -63,7 +63,7 @@ func membersOf(src json.RawMessage) map[string]json.RawMessage {
 	return m
 }
 
-func TestApprovalDecisionVectors(t *testing.T) {
+func TestVectorsApprovalDecision(t *testing.T) {
 	differ := 0
 	long := time.Date(2029, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range loadVectors[approvalCase](t, "approval_decision.json") {

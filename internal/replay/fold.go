@@ -73,7 +73,7 @@ type Fold struct {
 // accepted. The entries are kept and must not be changed. The error has code
 // [errs.JournalOrder]: the sequence does not increase, a reference does not
 // point to an earlier entry, or a payload is damaged.
-func NewFold(entries []journal.Entry, validate ValidateFunc) (*Fold, error) {
+func NewFold(entries []*journal.Entry, validate ValidateFunc) (*Fold, error) {
 	f := &Fold{
 		validate:      validate,
 		last:          -1,
@@ -85,7 +85,7 @@ func NewFold(entries []journal.Entry, validate ValidateFunc) (*Fold, error) {
 		lastCall:      map[int64]int64{},
 	}
 	for i := range entries {
-		if _, err := f.Add(&entries[i]); err != nil {
+		if _, err := f.Add(entries[i]); err != nil {
 			return nil, err
 		}
 	}

@@ -64,7 +64,7 @@ func TestFoldPinnedSchema(t *testing.T) {
 		}
 		return errors.New("not a boolean")
 	}
-	f, err := replay.NewFold(l, validate)
+	f, err := newFold(l, validate)
 	require.NoError(t, err)
 	require.Equal(t, replay.Resolved, f.Suspension(s).State)
 	require.Equal(t, "true", string(f.Suspension(s).Value))
@@ -123,13 +123,13 @@ func TestFoldRefusesDamage(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f, err := replay.NewFold([]journal.Entry{approval}, nil)
+			f, err := newFold([]journal.Entry{approval}, nil)
 			require.NoError(t, err)
 			_, err = f.Add(&tt.e)
 			check(t, err, errs.JournalOrder, tt.word)
 			require.EqualValues(t, 0, f.LastSeq(), "a refused entry leaves no trace")
 			require.Equal(t, replay.Open, f.Suspension(0).State)
-			_, err = replay.NewFold([]journal.Entry{approval, tt.e}, nil)
+			_, err = newFold([]journal.Entry{approval, tt.e}, nil)
 			require.ErrorIs(t, err, errs.JournalOrder)
 		})
 	}

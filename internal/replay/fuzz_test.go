@@ -76,16 +76,16 @@ func FuzzFold(f *testing.F) {
 {"seq":5,"v":1,"kind":"future.kind","status":"ok","ref":3}`), []byte(nil))
 	f.Fuzz(func(t *testing.T, lines, script []byte) {
 		for _, entries := range [][]journal.Entry{decodeLines(lines), entriesFrom(script)} {
-			_ = replay.CheckVersions(entries)
-			o := replay.SeedOrdinals(entries)
+			_ = checkVersions(entries)
+			o := seedOrdinals(entries)
 			if n := o.Next("", 2, "a"); n < 0 || o.Next("", 2, "a") < n {
 				t.Fatalf("ordinal %d", n)
 			}
-			fold, err := replay.NewFold(entries, nil)
+			fold, err := newFold(entries, nil)
 			if err != nil {
 				continue
 			}
-			step, err := replay.NewFold(nil, nil)
+			step, err := newFold(nil, nil)
 			require.NoError(t, err)
 			for i := range entries {
 				_, err := step.Add(&entries[i])
@@ -104,7 +104,7 @@ func FuzzFold(f *testing.F) {
 }
 
 func fuzzMatch(t *testing.T, entries []journal.Entry, fold *replay.Fold) {
-	m, err := replay.NewMatcher(entries, fold, []int64{2, -1})
+	m, err := newMatcher(entries, fold, []int64{2, -1})
 	if err != nil {
 		return
 	}

@@ -90,7 +90,7 @@ func decodeStore(t *testing.T, dir string) []journal.Entry {
 
 func checkBefore(t *testing.T, want recorded, entries []journal.Entry) {
 	require.Len(t, entries, want.Before.Entries)
-	require.NoError(t, replay.CheckVersions(entries))
+	require.NoError(t, checkVersions(entries))
 	f := mustFold(t, entries)
 	if want.Before.LastSeq != nil {
 		require.Equal(t, *want.Before.LastSeq, f.LastSeq())

@@ -122,7 +122,7 @@ type keyVersion struct {
 // sequence numbers of first entries that shall run again; others have no
 // effect. The error has code [errs.JournalOrder]: a terminal does not fit the
 // running entry it refers to.
-func NewMatcher(prior []journal.Entry, fold *Fold, invalidate []int64) (*Matcher, error) {
+func NewMatcher(prior []*journal.Entry, fold *Fold, invalidate []int64) (*Matcher, error) {
 	m := &Matcher{
 		fold:        fold,
 		runStatus:   fold.LastRunStatus(),
@@ -147,10 +147,10 @@ func NewMatcher(prior []journal.Entry, fold *Fold, invalidate []int64) (*Matcher
 }
 
 // collect pairs running entries with their terminals.
-func (m *Matcher) collect(prior []journal.Entry) error {
+func (m *Matcher) collect(prior []*journal.Entry) error {
 	running := map[int64]*Operation{}
 	for i := range prior {
-		e := &prior[i]
+		e := prior[i]
 		switch {
 		case e.Ref != nil && twoPhase(e.Kind):
 			op := running[*e.Ref]

@@ -293,7 +293,7 @@ func TestMatcherRefusesOddTerminals(t *testing.T) {
 			var l log
 			seq := l.op(journal.KindAgent, "", "k", journal.StatusOK)
 			tt.spoil(&l[l.end(seq, journal.StatusOK, `1`)])
-			_, err := replay.NewMatcher(l, mustFold(t, l), nil)
+			_, err := newMatcher(l, mustFold(t, l), nil)
 			check(t, err, errs.JournalOrder, "entry 2")
 		})
 	}

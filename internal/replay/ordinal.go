@@ -18,10 +18,10 @@ type ordinalKey struct {
 // SeedOrdinals returns counters that continue after the entries of earlier
 // segments. Terminals, resolutions and abandons refer to another entry and
 // repeat its ordinal, so they do not count.
-func SeedOrdinals(prior []journal.Entry) *Ordinals {
+func SeedOrdinals(prior []*journal.Entry) *Ordinals {
 	o := &Ordinals{next: make(map[ordinalKey]int64, len(prior))}
 	for i := range prior {
-		e := &prior[i]
+		e := prior[i]
 		if e.Ref != nil || e.Ordinal < 0 {
 			continue
 		}

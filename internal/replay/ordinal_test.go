@@ -17,7 +17,7 @@ func TestOrdinals(t *testing.T) {
 	l[end].Ordinal = 99 // terminals do not count
 	l.decision(`{"decisionType":"x"}`)
 	l.add(journal.Entry{Kind: journal.KindStep, Status: journal.StatusRunning, Key: "far", Ordinal: 1<<63 - 1})
-	o := replay.SeedOrdinals(l)
+	o := seedOrdinals(l)
 	require.EqualValues(t, 5, o.Next("", 2, "k"))
 	require.EqualValues(t, 6, o.Next("", 2, "k"))
 	require.EqualValues(t, 0, o.Next("", 1, "k"))

@@ -75,7 +75,7 @@ func loneSurrogate(c keyCase) bool {
 	return surrogateEscape.MatchString(c.Expect.Canonical)
 }
 
-func TestContentKeyVectors(t *testing.T) {
+func TestVectorsContentKey(t *testing.T) {
 	for _, c := range loadVectors[keyCase](t, "content_key.json") {
 		if outOfScope[c.Kind] != "" {
 			continue

@@ -25,7 +25,7 @@ const (
 // [errs.JournalCompat] and in Data: subCode (string), entrySeq (int64),
 // supportedRange ([]int, lowest and highest), hint (string). It is called
 // before anything is written.
-func CheckVersions(entries []journal.Entry) error {
+func CheckVersions(entries []*journal.Entry) error {
 	for i := range entries {
 		v := entries[i].HashVersion
 		if v >= MinHashVersion && v <= MaxHashVersion {

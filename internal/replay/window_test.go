@@ -7,15 +7,14 @@ import (
 
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/journal"
-	"github.com/rulvar/rulvar-go/internal/replay"
 )
 
 func TestCheckVersions(t *testing.T) {
 	entry := func(v int) journal.Entry { return journal.Entry{HashVersion: v, Seq: 7} }
-	require.NoError(t, replay.CheckVersions(nil))
-	require.NoError(t, replay.CheckVersions([]journal.Entry{entry(1), entry(2)}))
+	require.NoError(t, checkVersions(nil))
+	require.NoError(t, checkVersions([]journal.Entry{entry(1), entry(2)}))
 	for v, sub := range map[int]string{0: "HASH_VERSION_TOO_OLD", -3: "HASH_VERSION_TOO_OLD", 3: "HASH_VERSION_TOO_NEW"} {
-		err := replay.CheckVersions([]journal.Entry{entry(2), entry(v)})
+		err := checkVersions([]journal.Entry{entry(2), entry(v)})
 		check(t, err, errs.JournalCompat, "entry 7", "1..2")
 		var e *errs.Error
 		require.ErrorAs(t, err, &e)
