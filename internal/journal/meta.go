@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
 )
@@ -224,6 +225,10 @@ var metaFields = map[string]bool{
 
 // extra writes a member whose name may be anything.
 func (w *lineWriter) extra(name string, v json.RawMessage) {
+	if !utf8.ValidString(name) {
+		w.refuse(name, "the name is not UTF-8")
+		return
+	}
 	quoted := string(appendString(nil, name))
 	w.raw(quoted[1:len(quoted)-1], v)
 }
@@ -235,7 +240,7 @@ func (w *lineWriter) strs(n string, vs []string) {
 		if i > 0 {
 			w.dst = append(w.dst, ',')
 		}
-		if badUTF8([]byte(v)) >= 0 {
+		if !utf8.ValidString(v) {
 			w.refuse(n, "a string is not UTF-8")
 		}
 		w.dst = appendString(w.dst, v)
