@@ -374,6 +374,7 @@ func (j *toolJob) consume(sus *replay.Suspension) error {
 func (j *toolJob) execute(tc *ToolContext, input json.RawMessage) (executedCall, error) {
 	a := j.a
 	a.state.ToolCallsUsed++
+	tc.input, tc.approved = input, j.verdict.Verdict == VerdictAsk
 	if !j.idempotent() && a.seg.e.cfg.OnInterrupted != InterruptedRerun {
 		j.turn.Dispatched = j.call.ID
 		if err := a.save(j.turn); err != nil {

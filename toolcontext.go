@@ -2,6 +2,7 @@ package rulvar
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 )
@@ -27,6 +28,8 @@ type ToolContext struct {
 	isolation             Isolation
 	tool                  string
 	chain                 *PermissionChain // that admitted the call
+	input                 json.RawMessage  // that is being executed
+	approved              bool             // somebody approved just this input
 	log                   func(level slog.Level, msg string, data ...any)
 }
 
