@@ -277,7 +277,7 @@ func readPolicyVectors(t *testing.T, file string) (vectors []policyVector, rows 
 	return vectors, rows
 }
 
-func TestPermissionVectors(t *testing.T) {
+func TestVectorsPermission(t *testing.T) {
 	for _, file := range []string{"permission_chain.json", "presets.json"} {
 		t.Run(file, func(t *testing.T) {
 			vectors, rows := readPolicyVectors(t, file)

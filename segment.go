@@ -161,13 +161,7 @@ func (s *segment) checkLive() {
 	}
 }
 
-// enter and leave count the goroutines of the workflow.
-func (s *segment) enter() {
-	s.mu.Lock()
-	s.active++
-	s.mu.Unlock()
-}
-
+// leave counts a goroutine of the workflow out.
 func (s *segment) leave() {
 	s.mu.Lock()
 	s.active--
