@@ -36,10 +36,6 @@ func decodeNumber(_ *decoding, part any, dst reflect.Value) *misfit {
 		n = p
 	case string:
 		n = json.Number(p)
-		if p == "" { // as encoding/json has it
-			dst.SetString("")
-			return nil
-		}
 	case nil:
 		return nil
 	default:

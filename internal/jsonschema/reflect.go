@@ -20,8 +20,8 @@ import (
 //	                pointer; the tag jsonschema:"required" asks for it always.
 //	                "required" is sorted, so that moving a field changes no hash
 //	struct{}        {"type":"object","properties":{},"additionalProperties":false}
-//	*T              as T: a pointer may be absent, null it is only with the tag
-//	                jsonschema:"nullable"
+//	*T              as T: a pointer is no more optional than its T; null is
+//	                allowed with the tag jsonschema:"nullable" (then anyOf)
 //	int8 ... uint64 integer with the bounds of the type; int and int64 have
 //	                none, since no number here is that large
 //	[]byte          base64 text

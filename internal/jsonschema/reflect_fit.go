@@ -68,7 +68,7 @@ func (f *fitter) structType(obj map[string]any, t reflect.Type, way string) erro
 		}
 		props[fd.name] = p
 		_, preset := p.(map[string]any)["default"]
-		if fd.inside || preset && !slices.Contains(tagPieces(fd.source.Tag.Get("jsonschema")), "required") {
+		if (fd.inside || preset) && !tagged(fd, "required") {
 			optional(obj, fd.name)
 		}
 	}
@@ -86,12 +86,14 @@ func (f *fitter) structType(obj map[string]any, t reflect.Type, way string) erro
 
 // member fits the schema of one field.
 func (f *fitter) member(tree any, fd field, way string) (any, error) {
-	if nullable(fd) {
+	if tagged(fd, "nullable") {
 		if obj, ok := tree.(map[string]any); ok {
 			if both, ok := obj["oneOf"].([]any); ok && len(both) == 2 {
 				fitted, err := f.member(both[0], withoutTag(fd), way)
-				both[0] = fitted
-				return obj, err
+				if err != nil {
+					return nil, err
+				}
+				return orNull(obj, both, fitted), nil
 			}
 		}
 	}
@@ -111,8 +113,20 @@ func (f *fitter) member(tree any, fd field, way string) (any, error) {
 	return obj, f.check(obj, way)
 }
 
-func nullable(fd field) bool {
-	return slices.Contains(tagPieces(fd.source.Tag.Get("jsonschema")), "nullable")
+// orNull adds null to what a field may be. The reflector says oneOf, which no
+// null fits where the field can be anything; and anyOf is more widely known.
+func orNull(obj map[string]any, both []any, fitted any) any {
+	if inner, ok := fitted.(map[string]any); ok && len(inner) == 0 {
+		return inner
+	}
+	delete(obj, "oneOf")
+	obj["anyOf"] = []any{fitted, both[1]}
+	return obj
+}
+
+// tagged reports whether the option stands in the tag "jsonschema".
+func tagged(fd field, option string) bool {
+	return slices.Contains(tagPieces(fd.source.Tag.Get("jsonschema")), option)
 }
 
 func withoutTag(fd field) field {
