@@ -30,7 +30,8 @@
 //	PutMeta                 2: the new file, the directory
 //	Put                     2: the new file, the directory; 1 more for each
 //	                        directory on the way that is new to this store
-//	Delete, DeleteBlob      1
+//	Delete                  1, and 1 where there are blobs
+//	DeleteBlob              1
 //	Load, Get, List,
 //	ListRuns, Lock          0
 //

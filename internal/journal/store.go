@@ -414,8 +414,8 @@ func (s *FileStore) ListRuns(ctx context.Context, keep func(*Meta) bool) ([]*Met
 // Delete removes a run: its blobs, its journal, its metadata and its lock, in
 // this order, so that a run whose removal was cut short is still listed and
 // can be deleted again. While a segment holds the lock it is a lease_held
-// error. A run that does not exist is no error. Delete costs one sync for each
-// directory that it empties.
+// error. A run that does not exist is no error. Delete costs one sync of the
+// directory, and one more for a run that has blobs.
 func (s *FileStore) Delete(ctx context.Context, runID string) error {
 	const op = "delete"
 	lock, err := s.Lock(ctx, runID, "delete")
@@ -431,8 +431,11 @@ func (s *FileStore) Delete(ctx context.Context, runID string) error {
 
 func (s *FileStore) removeRun(runID string, r *run) error {
 	defer s.drop(r)
-	if err := s.removeBlobs(filepath.Join(s.dir, runID)); err != nil {
-		return err
+	blobs := filepath.Join(s.dir, runID)
+	if _, err := s.fs.Stat(blobs); err == nil {
+		if err := errors.Join(s.removeBlobs(blobs), s.fs.SyncDir(s.dir)); err != nil {
+			return err
+		}
 	}
 	if err := r.remove(); err != nil {
 		return err

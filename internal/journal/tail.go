@@ -192,8 +192,8 @@ func torn(text []byte, exact bool, at int64) bool {
 }
 
 // lostBlocks reports whether zero bytes stand in text where a disk lost whole
-// blocks: each run of them begins at a block or with the text, and ends at a
-// block or with the file.
+// blocks: each run of them runs to the file's end, or begins at a block or
+// with the text and ends at a block.
 func lostBlocks(text []byte, at int64) bool {
 	found := false
 	for i := 0; i < len(text); {
@@ -206,7 +206,8 @@ func lostBlocks(text []byte, at int64) bool {
 		for to < len(text) && text[to] == 0 {
 			to++
 		}
-		if from > 0 && (at+int64(from))%block != 0 || to < len(text) && (at+int64(to))%block != 0 {
+		aligned := (from == 0 || (at+int64(from))%block == 0) && (at+int64(to))%block == 0
+		if to < len(text) && !aligned {
 			return false
 		}
 		found, i = true, to

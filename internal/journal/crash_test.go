@@ -1,0 +1,143 @@
+package journal_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/internal/journal"
+	"github.com/rulvar/rulvar-go/internal/journal/faultfs"
+)
+
+// session is what a process had been told when the power failed.
+type session struct {
+	lines  []string // of acknowledged entries
+	batch  bool     // several entries were being written together
+	status promised // the metadata's
+	blob   promised
+}
+
+// promised is a file's text: the last that was acknowledged, "" if none was,
+// and the one that was being put in its place.
+type promised struct {
+	kept, next string
+	under      bool
+}
+
+func (p *promised) put(text string, write func() error) bool {
+	p.next, p.under = text, true
+	if write() != nil {
+		return false
+	}
+	p.kept, p.under = text, false
+	return true
+}
+
+func (p *promised) allows(text string) bool { return text == p.kept || p.under && text == p.next }
+
+// work writes until the disk is gone.
+func work(s *journal.FileStore, rng *rand.Rand, now *session) {
+	ctx := context.Background()
+	l, err := s.Lock(ctx, "r1", "w")
+	if err != nil {
+		return
+	}
+	for i := range 10 {
+		switch rng.IntN(5) {
+		case 0:
+			m := &journal.Meta{RunID: "r1", Status: fmt.Sprint("status ", i), Name: strings.Repeat("n", rng.IntN(2000))}
+			if !now.status.put(m.Status, func() error { return s.PutMeta(ctx, m, l) }) {
+				return
+			}
+		case 1:
+			blob := strings.Repeat(fmt.Sprint(i), 1+rng.IntN(3000))
+			if !now.blob.put(blob, func() error { return s.Put(ctx, "r1/ckpt/0", []byte(blob)) }) {
+				return
+			}
+		default:
+			batch := []*journal.Entry{step(fmt.Sprintf(`"%s"`, strings.Repeat("x", rng.IntN(3000))))}
+			if rng.IntN(4) == 0 {
+				batch = append(batch, step(`"second"`))
+			}
+			now.batch = len(batch) > 1
+			if s.AppendAll(ctx, "r1", batch, l) != nil {
+				return
+			}
+			now.batch = false
+			for _, e := range batch {
+				now.lines = append(now.lines, string(e.Raw))
+			}
+		}
+	}
+}
+
+// TestPowerCut cuts the power before any operation, in the middle of what the
+// disk had not been told to keep, and expects everything acknowledged.
+func TestPowerCut(t *testing.T) {
+	refused := 0
+	for seed := range uint64(600) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		disk := faultfs.New()
+		s := open(t, "/d", &journal.FileOptions{FS: disk})
+		var now, then session
+		var after *faultfs.FS
+		left := 1 + rng.IntN(60)
+		disk.Inject = func(faultfs.Op, string) faultfs.Fault {
+			if left--; left == 0 {
+				after, then = disk.Crash(rng), now
+				then.lines = slices.Clone(now.lines)
+			}
+			return faultfs.Fault{}
+		}
+		work(s, rng, &now)
+		disk.Inject = nil
+		if after == nil {
+			after, then = disk.Crash(rng), now
+		}
+		if !survives(t, after, then, fmt.Sprint("seed ", seed)) {
+			refused++
+		}
+	}
+	require.Less(t, refused, 12, "batches that the disk tore in the middle")
+}
+
+// survives opens what the power cut left. It reports false where the journal
+// was refused, which only a batch under way excuses.
+func survives(t *testing.T, disk *faultfs.FS, then session, name string) bool {
+	ctx := context.Background()
+	s := open(t, "/d", &journal.FileOptions{FS: disk})
+	meta, entries, err := s.Load(ctx, "r1", -1)
+	if err != nil && then.batch {
+		require.ErrorIs(t, err, errs.JournalOrder, name)
+		return false
+	}
+	require.NoError(t, err, name)
+	require.GreaterOrEqual(t, len(entries), len(then.lines), name)
+	for i, raw := range then.lines {
+		require.Equal(t, raw, string(entries[i].Raw), name)
+	}
+	require.LessOrEqual(t, len(entries), len(then.lines)+2, name)
+	status := ""
+	if meta != nil {
+		status = meta.Status
+	}
+	require.True(t, then.status.allows(status), "%s: status %q", name, status)
+	blob, err := s.Get(ctx, "r1/ckpt/0")
+	require.NoError(t, err, name)
+	require.True(t, then.blob.allows(string(blob)), name)
+
+	l := lock(t, s, "r1")
+	e := step(`"after"`)
+	require.NoError(t, s.Append(ctx, "r1", e, l), name)
+	_, again, err := s.Load(ctx, "r1", -1)
+	require.NoError(t, err, name)
+	require.Len(t, again, len(entries)+1, name)
+	require.NoError(t, l.Release())
+	return true
+}
