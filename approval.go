@@ -159,12 +159,15 @@ func checkPinned(schema, value json.RawMessage) error {
 	return nil
 }
 
-// Pending lists the open suspensions of all runs of the store, oldest first.
-// It needs neither tools nor models. Runs that cannot be read make an error
-// beside the others.
+// Pending lists the open suspensions of the runs of the store that are running
+// or suspended, oldest first: an answer to another run would change nothing. It
+// needs neither tools nor models. Runs that cannot be read make an error beside
+// the others.
 func (e *Engine) Pending(ctx context.Context) ([]Pending, error) {
 	var all []Pending
-	metas, err := e.store.ListRuns(ctx, func(m *RunMeta) bool { return m.Status != string(RunOK) })
+	metas, err := e.store.ListRuns(ctx, func(m *RunMeta) bool {
+		return m.Status == string(RunRunning) || m.Status == string(RunSuspended) || m.Status == ""
+	})
 	for _, m := range metas {
 		some, loadErr := e.PendingOf(ctx, m.RunID)
 		err = errors.Join(err, loadErr)

@@ -26,12 +26,15 @@ func Parallel[T any](c *Ctx, branches ...func(*Ctx) (T, error)) ([]T, error) {
 	for i := range errList {
 		errList[i] = errExited
 	}
-	c.fanOut(len(branches), func(i int, bc *Ctx, cancel context.CancelCauseFunc) {
+	err := c.fanOut(len(branches), func(i int, bc *Ctx, cancel context.CancelCauseFunc) {
 		results[i], errList[i] = branches[i](bc)
 		if errList[i] != nil {
 			cancel(errSibling)
 		}
 	}, func(i int, p any) { errList[i] = &panicError{value: p} })
+	if err != nil {
+		return nil, err
+	}
 	return results, firstError(errList)
 }
 
@@ -52,10 +55,10 @@ func ParallelSettled[T any](c *Ctx, branches ...func(*Ctx) (T, error)) ([]Settle
 	for i := range results {
 		results[i].Err = errExited
 	}
-	c.fanOut(len(branches), func(i int, bc *Ctx, _ context.CancelCauseFunc) {
+	err := c.fanOut(len(branches), func(i int, bc *Ctx, _ context.CancelCauseFunc) {
 		results[i].Value, results[i].Err = branches[i](bc)
 	}, func(i int, p any) { results[i].Err = &panicError{value: p} })
-	return results, nil
+	return results, err
 }
 
 var (
@@ -84,9 +87,9 @@ func firstError(list []error) error {
 // among the working goroutines goes to the branches; the last one to end hands
 // it back, so that the count never looks quiet in between. fanOut ends the
 // goroutine when the segment settles.
-func (c *Ctx) fanOut(n int, run func(int, *Ctx, context.CancelCauseFunc), panicked func(int, any)) {
+func (c *Ctx) fanOut(n int, run func(int, *Ctx, context.CancelCauseFunc), panicked func(int, any)) error {
 	if n == 0 {
-		return
+		return nil
 	}
 	s := c.seg
 	site := s.nextSite(c.scope)
@@ -117,9 +120,10 @@ func (c *Ctx) fanOut(n int, run func(int, *Ctx, context.CancelCauseFunc), panick
 	}
 	select {
 	case <-all:
+		return nil
 	case <-s.ended:
+		return s.checkLive()
 	}
-	s.checkLive()
 }
 
 // nextSite counts the parallel sites of a scope in execution order.

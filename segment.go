@@ -49,7 +49,7 @@ type segment struct {
 
 	kick  chan struct{} // look for foreign records now
 	quiet chan struct{} // active has become zero
-	ended chan struct{} // closed when the segment takes no more
+	ended chan struct{} // closed when the segment takes no more; see suspended
 	done  chan struct{} // closed when it has settled
 
 	appendMu sync.Mutex // one append at a time
@@ -59,6 +59,7 @@ type segment struct {
 	settled   string // run status of the last settle before this segment
 	active    int
 	parked    map[int64]*parkedCall // by the seq of the suspended entry
+	suspended bool                  // the segment has ended because nothing could go on
 	sealed    bool
 	appended  int
 	appendErr error
@@ -152,13 +153,20 @@ func (s *segment) decide(key string, value any) (*Entry, error) {
 	return en, s.append(en)
 }
 
-// checkLive ends the calling goroutine where the segment has settled.
-func (s *segment) checkLive() {
-	select {
-	case <-s.ended:
-		runtime.Goexit()
-	default:
+// checkLive ends the calling goroutine where the segment has settled suspended,
+// and refuses where it has settled otherwise: then a goroutine of the host has
+// kept a Ctx for too long.
+func (s *segment) checkLive() error {
+	if !s.isEnded() {
+		return nil
 	}
+	s.mu.Lock()
+	suspended := s.suspended
+	s.mu.Unlock()
+	if suspended {
+		runtime.Goexit()
+	}
+	return errs.New(errs.JournalSealed, "workflow", s.runID, "the segment has settled: a Ctx must not be used after the workflow has returned")
 }
 
 // leave counts a goroutine of the workflow out.
@@ -316,6 +324,7 @@ func (s *segment) trySuspend() bool {
 	if s.active != 0 || len(s.parked) == 0 || s.ctx.Err() != nil {
 		return false
 	}
+	s.suspended = true
 	close(s.ended)
 	return true
 }

@@ -76,7 +76,9 @@ func (c *Ctx) RunID() string { return c.seg.runID }
 
 // begin marks the start of a primitive and end its end.
 func (c *Ctx) begin(op string) error {
-	c.seg.checkLive()
+	if err := c.seg.checkLive(); err != nil {
+		return err
+	}
 	if !c.busy.CompareAndSwap(false, true) {
 		return errs.New(errs.Config, op, "", "the Ctx is in use by another goroutine: a Ctx belongs to the one it was given to")
 	}
@@ -94,7 +96,9 @@ func (c *Ctx) Log(level slog.Level, msg string, data ...any) {
 // Phase runs fn under a name that events carry. It adds nothing to the journal
 // and nothing to the identity of the calls inside.
 func (c *Ctx) Phase(name string, fn func(*Ctx) error) error {
-	c.seg.checkLive()
+	if err := c.seg.checkLive(); err != nil {
+		return err
+	}
 	span := c.seg.bus.span()
 	c.seg.bus.emit(span, c.span, false, PhaseStarted{Phase: name})
 	outer := c.span
