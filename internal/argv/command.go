@@ -49,6 +49,7 @@ func (c *Command) analyse() {
 	if len(c.segs) == 0 && c.unjudged == "" {
 		c.unjudged = whyNothing
 	}
+	c.look.views = make([]view, 0, len(c.segs)+4)
 	for i := range c.segs {
 		s := &c.segs[i]
 		if len(s.Words) > 0 && s.Words[0].kind == fixed && evaluates(base(s.Words[0].Text), s.Words) == whyEvaluate {
@@ -84,40 +85,35 @@ func sourceOf(words []Word) string {
 
 // readBoth runs the two readers and joins what they found.
 func (c *Command) readBoth() {
-	strict, complete := readStrict(c.text)
-	c.complete = complete
-	for i := range strict {
-		if strict[i].rough || strict[i].Problem != "" && c.unread == "" {
-			c.unread = strict[i].Problem
-		}
+	strict, lost := readStrict(c.text)
+	c.complete, c.unread = lost == "", lost
+	if c.unjudged = treeFits(c.text); c.unjudged != "" {
+		c.segs = strict
+		return
 	}
-	c.unjudged = treeFits(c.text)
-	var bash, posix []Segment
-	parsed := false
-	if c.unjudged == "" {
-		bash, parsed = readTree(c.text, &bashParsers)
-		if !parsed {
-			c.unjudged = whyParse
-		}
-		if !parsed || dialectsDiffer(c.text) {
-			posix, _ = readTree(c.text, &posixParsers)
-		}
+	var posix []Segment
+	bash, parsed := readTree(c.text, &bashParsers)
+	if !parsed {
+		c.unjudged = whyParse
 	}
-	if parsed && complete && agree(strict, bash) && posix == nil {
+	if !parsed || dialectsDiffer(c.text) {
+		posix, _ = readTree(c.text, &posixParsers)
+	}
+	if parsed && c.complete && agree(strict, bash) && posix == nil {
 		c.segs = strict
 		c.note(strict)
 		return
 	}
 	if parsed {
-		c.compare(strict, bash, complete)
+		c.compare(strict, bash)
 	}
 	c.join(bash, posix, strict, parsed)
 }
 
 // compare notes where the readers disagree about a text that both have read.
-func (c *Command) compare(strict, bash []Segment, complete bool) {
+func (c *Command) compare(strict, bash []Segment) {
 	sure := strict
-	if !complete {
+	if !c.complete {
 		for i := range strict {
 			if strict[i].rough {
 				sure = strict[:i]
@@ -131,9 +127,9 @@ func (c *Command) compare(strict, bash []Segment, complete bool) {
 	switch {
 	case !agree(sure, bash):
 		c.unjudged = whyDisagree
-	case !complete && commentSwallows(c.text):
+	case !c.complete && commentSwallows(c.text):
 		c.unjudged = whySwallow
-	case !complete && strings.ContainsFunc(c.text, func(r rune) bool { return r < ' ' && r != '\t' && r != '\n' || r == 0x7f }):
+	case !c.complete && strings.ContainsFunc(c.text, func(r rune) bool { return r < ' ' && r != '\t' && r != '\n' || r == 0x7f }):
 		c.unjudged = whyControl
 	}
 }
@@ -267,8 +263,9 @@ func (c *Command) Segments() []Segment {
 	return c.segs
 }
 
-// Complete tells whether the strict reader kept its place to the end, without
-// which nothing in the text can be allowed, and if not, where it was lost.
+// Complete tells whether the strict reader kept its place to the end and the
+// text can be judged, without which nothing in it can be allowed, and if not, why
+// not.
 func (c *Command) Complete() (why string, ok bool) {
 	c.analyse()
 	if c.complete && c.unjudged == "" {
@@ -276,9 +273,6 @@ func (c *Command) Complete() (why string, ok bool) {
 	}
 	if c.unjudged != "" {
 		return c.unjudged, false
-	}
-	if c.unread == "" {
-		return whyCompound, false
 	}
 	return c.unread, false
 }
@@ -374,17 +368,29 @@ func (p *Pattern) assigned(assigns []Assign, env map[string]bool) bool {
 		}
 	}
 	for i := range assigns {
-		found := env[assigns[i].Name] && !assigns[i].odd
-		for k := range p.assigns {
-			found = found || p.assigns[k].spells(&assigns[i])
-		}
-		if !found {
+		if !p.passes(&assigns[i], env) {
 			return false
 		}
 	}
 	return true
 }
 
+// passes tells whether an allow by p may pass over one assignment.
+func (p *Pattern) passes(a *Assign, env map[string]bool) bool {
+	found := env[a.Name] && !a.odd
+	for k := range p.assigns {
+		found = found || p.assigns[k].spells(a)
+	}
+	return found
+}
+
 func (a *Assign) spells(b *Assign) bool {
 	return a.Name == b.Name && !b.odd && b.Value.IsStatic() && a.Value.Text == b.Value.Text
+}
+
+// Judged tells whether the text as a whole can be judged, so that what was said
+// about its segments is the whole answer.
+func (c *Command) Judged() bool {
+	c.analyse()
+	return c.unjudged == ""
 }

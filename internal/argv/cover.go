@@ -62,15 +62,13 @@ func (p *Pattern) Runs() string {
 		return "every program"
 	}
 	name := base(t.text)
-	_, isWrapper := wrappers[name]
-	_, isRunner := runners[name]
 	switch {
 	case strings.Contains(subcommands, " "+name+" "):
 		if len(p.words) > 1 && p.words[1].kind == lit && !strings.HasPrefix(p.words[1].text, "-") {
 			return ""
 		}
 		return "options in front of the subcommand, some of which run programs"
-	case isWrapper, isRunner, strings.Contains(looseWrappers, " "+name+" "):
+	case runners[name] != nil:
 		return "whatever the arguments of " + name + " run"
 	case strings.Contains(interpreters, " "+name+" "):
 		return "any program text given to " + name
@@ -112,4 +110,15 @@ func (s *Segment) FileRedirect(p *Pattern) string {
 		}
 	}
 	return ""
+}
+
+// AssignedNames returns the names that s assigns and that an allow by p must not
+// pass over.
+func (s *Segment) AssignedNames(p *Pattern, env map[string]bool) (names []string) {
+	for i := range s.Assigns {
+		if a := &s.Assigns[i]; !p.passes(a, env) {
+			names = append(names, a.Name)
+		}
+	}
+	return names
 }

@@ -53,11 +53,5 @@ func (t *token) namesFixed(text string) Match {
 // than its words show.
 func mayRun(words []Word) bool {
 	name := base(words[0].Text)
-	if _, ok := runners[name]; ok {
-		return true
-	}
-	if _, ok := wrappers[name]; ok {
-		return true
-	}
-	return strings.Contains(looseWrappers, " "+name+" ") || evaluates(name, words) != ""
+	return runners[name] != nil || evaluates(name, words) != ""
 }

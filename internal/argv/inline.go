@@ -145,7 +145,7 @@ func lookSSH(l *looker, words []Word, level int) {
 // like, and takes every other word for the beginning of a command.
 func lookCommandOption(l *looker, words []Word, level int) {
 	name := base(words[0].Text)
-	for i := 1; i < len(words); i++ {
+	for i := 1; i < len(words) && l.more(i); i++ {
 		w := &words[i]
 		if w.kind != fixed {
 			l.hide(whyText)
@@ -177,13 +177,12 @@ func lookParallel(l *looker, words []Word, level int) {
 		l.hide(whyText) // the arguments are the commands
 		return
 	}
-	cmd := filled(words[:end], "{}")
-	for i := 1; i < len(cmd); i++ {
+	cmd := append(filled(words[:end], "{}"), unknown(""))
+	for i := 1; i < end && l.more(i); i++ {
 		if strings.HasPrefix(cmd[i].Text, "-") && cmd[i].kind == fixed {
 			continue
 		}
-		tail := append(append([]Word(nil), cmd[i:]...), unknown(""))
-		l.inner("parallel", tail, level)
+		l.inner("parallel", cmd[i:], level)
 		if strings.ContainsAny(cmd[i].Text, " \t\n;&|") && cmd[i].IsStatic() {
 			l.inline("parallel", cmd[i].Text, level)
 		}

@@ -39,6 +39,7 @@ type strictReader struct {
 	from    int  // where cur begins
 	needs   bool // the last separator needs a command behind it
 	lost    bool
+	why     string // why the place was lost
 	pending []hereDoc
 	buf     []byte
 }
@@ -48,27 +49,30 @@ type hereDoc struct {
 	tabs      bool // <<-: leading tabs are not part of a line
 }
 
-// readStrict returns the segments of text and whether all of it was understood
-// in the sense that its segments are certainly these.
-func readStrict(text string) (segs []Segment, complete bool) {
+// readStrict returns the segments of text, and why they are not certainly all
+// there is, or "".
+func readStrict(text string) (segs []Segment, why string) {
 	r := strictReader{src: text}
 	for r.pos < len(r.src) {
 		r.token()
 	}
 	if r.needs && r.cur.empty() {
 		r.lose(whyOperator)
-		r.cur.unclear(whyOperator)
 	}
 	r.end()
-	return r.segs, !r.lost
+	return r.segs, r.why
 }
 
 // lose notes that the reader is no longer certain where it is, and why the
 // current segment cannot be allowed.
 func (r *strictReader) lose(why string) {
-	r.lost = true
+	if !r.lost {
+		r.lost, r.why = true, why
+	}
 	r.cur.rough = true
-	r.cur.problem(why)
+	if !r.cur.empty() {
+		r.cur.problem(why)
+	}
 }
 
 // end closes the current segment, if there is anything in it.
@@ -169,7 +173,6 @@ func (r *strictReader) separator(c byte) {
 	}
 	if r.cur.empty() {
 		r.lose(whyOperator)
-		r.cur.unclear(whyOperator)
 	}
 	r.end()
 	r.pos += n

@@ -71,9 +71,7 @@ func (r *strictReader) unquoted(s *wordState, c byte) bool {
 	case '`':
 		return r.backquote()
 	case '!':
-		if r.pos+1 < len(r.src) && strings.IndexByte(" \t\n=(;&|<>)", r.src[r.pos+1]) < 0 {
-			r.cur.problem(whyHistory)
-		}
+		r.history()
 	case '*', '?':
 		s.flags |= glob
 	case '[':
@@ -129,6 +127,14 @@ func (r *strictReader) plainChar(c byte, inQuotes bool) {
 	r.pos += n
 }
 
+// history looks behind a ! that is not in single quotes: an interactive shell
+// would put an earlier command there.
+func (r *strictReader) history() {
+	if r.pos+1 < len(r.src) && strings.IndexByte(" \t\n=();&|<>\"'\\,", r.src[r.pos+1]) < 0 {
+		r.cur.problem(whyHistory)
+	}
+}
+
 func (r *strictReader) single(s *wordState) bool {
 	s.flags |= quoted
 	for r.pos++; r.pos < len(r.src); {
@@ -160,9 +166,7 @@ func (r *strictReader) double(s *wordState) bool {
 		case '`':
 			return r.backquote()
 		case '!':
-			if r.pos+1 < len(r.src) && strings.IndexByte(" \t\n\"=(", r.src[r.pos+1]) < 0 {
-				r.cur.problem(whyHistory)
-			}
+			r.history()
 			r.plainChar(c, true)
 		default:
 			r.plainChar(c, true)

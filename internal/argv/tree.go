@@ -36,9 +36,28 @@ func treeFits(text string) (why string) {
 			if depth > 0 {
 				depth--
 			}
+		case ' ', '\t', '\n':
+			if nestingWord(text[:i]) {
+				if openers++; openers > maxOpeners {
+					return "the text is nested too deep"
+				}
+			}
 		}
 	}
 	return ""
+}
+
+// nestingWord tells whether text ends in a word that opens a level of nesting.
+func nestingWord(text string) bool {
+	if text == "" || strings.IndexByte("felrtc", text[len(text)-1]) < 0 {
+		return false
+	}
+	for _, w := range [...]string{"if", "while", "until", "for", "case", "time", "coproc", "select"} {
+		if strings.HasSuffix(text, w) {
+			return true
+		}
+	}
+	return false
 }
 
 // Parsers are kept: making one allocates its buffers.

@@ -42,7 +42,7 @@ func (w *walker) stmt(s *syntax.Stmt) {
 	if s == nil {
 		return
 	}
-	seg := Segment{Text: strings.TrimRight(w.source(s), " \t\n;&")}
+	var seg Segment
 	var args []*syntax.Word
 	switch cmd := s.Cmd.(type) {
 	case *syntax.CallExpr:
@@ -76,8 +76,22 @@ func (w *walker) stmt(s *syntax.Stmt) {
 			return
 		}
 	}
+	if !nests(s.Cmd) {
+		// The end of a statement that holds others is found by asking each of
+		// them in turn, at every level again.
+		seg.Text = strings.TrimRight(w.source(s), " \t\n;&")
+	}
 	w.redirects(s.Redirs, args, &seg)
 	w.add(seg)
+}
+
+// nests tells whether a command holds other commands.
+func nests(cmd syntax.Command) bool {
+	switch cmd.(type) {
+	case *syntax.CallExpr, *syntax.DeclClause, *syntax.LetClause, *syntax.ArithmCmd, *syntax.TestClause, nil:
+		return false
+	}
+	return true
 }
 
 // compound walks a command that holds others. What it expands itself, such as

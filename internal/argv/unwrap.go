@@ -74,12 +74,8 @@ func (l *looker) look(words []Word, limit Match, via string, level int) {
 		return
 	}
 	name := base(w.Text)
-	if run, ok := runners[name]; ok {
+	if run := runners[name]; run != nil {
 		run(l, words, level+1)
-	} else if wr, ok := wrappers[name]; ok {
-		l.wrapped(name, &wr, words, level+1)
-	} else if strings.Contains(looseWrappers, " "+name+" ") {
-		l.looseSuffixes(name, words, 1, level+1)
 	}
 	if why := evaluates(name, words); why != "" {
 		l.hide(why)
@@ -235,14 +231,20 @@ func (w *Word) assigns() bool {
 	return i > 0 && isName(text[:i])
 }
 
+// more tells whether the word at i of a command that runs others is still
+// looked at. Whoever hides a command behind that many words is asked about.
+func (l *looker) more(i int) bool {
+	if i > maxLoose || l.looks > maxLooks {
+		l.hide(whyTooDeep)
+		return false
+	}
+	return true
+}
+
 // looseSuffixes takes every word of a command as one at which a command it runs
 // may begin.
 func (l *looker) looseSuffixes(name string, words []Word, from, level int) {
-	for i := from; i < len(words); i++ {
-		if i > maxLoose {
-			l.hide(whyTooDeep)
-			return
-		}
+	for i := from; i < len(words) && l.more(i); i++ {
 		if words[i].kind == fixed && strings.HasPrefix(words[i].Text, "-") {
 			continue
 		}

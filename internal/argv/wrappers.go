@@ -46,12 +46,15 @@ const looseWrappers = " unshare nsenter setpriv prlimit numactl strace ltrace gd
 	"runuser script flock scriptlive uscriptlive start-stop-daemon daemonize run-parts runcon newgrp sg chpst softlimit " +
 	"setuidgid envuidgid multilog argv0 ld.so ld-linux.so.2 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 qemu-x86_64 rr hyperfine retry "
 
-// runners are those whose command takes more than skipping options to find.
-// They are set in init because they lead back to look.
-var runners map[string]func(l *looker, words []Word, level int)
+// runner finds the commands that a command of its name runs.
+type runner func(l *looker, words []Word, level int)
+
+// runners are all programs and builtins that run others. The map is filled in
+// init because its functions lead back to it.
+var runners map[string]runner
 
 func init() {
-	runners = map[string]func(*looker, []Word, int){
+	runners = map[string]runner{
 		"env": lookEnv, "genv": lookEnv, "xargs": lookXargs, "gxargs": lookXargs, "find": lookFind, "gfind": lookFind, "fd": lookFind, "fdfind": lookFind,
 		"eval": lookEval, "trap": lookTrap, "watch": lookWatch, "ssh": lookSSH, "su": lookCommandOption, "runuser": lookCommandOption,
 		"script": lookCommandOption, "flock": lookCommandOption, "sg": lookCommandOption, "parallel": lookParallel,
@@ -60,6 +63,14 @@ func init() {
 	}
 	for _, name := range strings.Fields("sh bash dash zsh ksh ksh93 mksh lksh pdksh oksh ash rbash rksh posh yash fish csh tcsh rzsh bash5 hush") {
 		runners[name] = lookShell
+	}
+	for name, wr := range wrappers {
+		runners[name] = func(l *looker, words []Word, level int) { l.wrapped(name, &wr, words, level) }
+	}
+	for _, name := range strings.Fields(looseWrappers) {
+		if runners[name] == nil {
+			runners[name] = func(l *looker, words []Word, level int) { l.looseSuffixes(name, words, 1, level) }
+		}
 	}
 }
 
@@ -110,8 +121,8 @@ func lookEnv(l *looker, words []Word, level int) {
 
 // split reads text as words of a command that more words follow.
 func (l *looker) split(via, text string, more []Word, level int) {
-	segs, complete := readStrict(text)
-	if !complete || len(segs) != 1 || len(segs[0].Redirects) > 0 || segs[0].Unclear != "" {
+	segs, lost := readStrict(text)
+	if lost != "" || len(segs) != 1 || len(segs[0].Redirects) > 0 || segs[0].Unclear != "" {
 		l.hide(whyText)
 		return
 	}
@@ -182,6 +193,10 @@ func filled(words []Word, place string) []Word {
 // that an expansion makes may be -exec.
 func lookFind(l *looker, words []Word, level int) {
 	for i := 1; i < len(words); i++ {
+		if l.looks > maxLooks {
+			l.hide(whyTooDeep)
+			return
+		}
 		w := &words[i]
 		if w.loosely() && w.kind != fixed {
 			l.hide(whyInner)
@@ -202,6 +217,9 @@ func lookFind(l *looker, words []Word, level int) {
 		}
 		if i+1 < end {
 			l.inner("find", filled(words[i+1:end], "{}"), level)
+		}
+		if w.kind == fixed {
+			i = end // what stands between is arguments of that command
 		}
 	}
 }
