@@ -19,6 +19,9 @@ type AgentProfile struct {
 	Description string
 	// Model and Effort override the engine's.
 	Model, Effort string
+	// Fallbacks are models to ask, in order, when the one before stays
+	// overloaded, rate-limited or out of reach after its retries.
+	Fallbacks []string
 	// Tools are the tools of its agents where the call names none.
 	Tools []ToolSource
 	// Attestation pins the toolset; a spawn with another is an [ErrConfig].
@@ -41,6 +44,8 @@ type AgentOptions struct {
 	// Model is "provider:model".
 	Model  string
 	Effort string
+	// Fallbacks replace the profile's.
+	Fallbacks []string
 	// Tools replace the profile's; an empty, non-nil list is no tools.
 	Tools []ToolSource
 	// Isolation replaces the profile's.
@@ -55,10 +60,22 @@ type AgentOptions struct {
 	Limits *UsageLimits
 	// Stream emits text as it arrives.
 	Stream bool
+	// Replay is where the journal is asked for the call. Default: in its scope.
+	Replay ReplayMode
 	// MemoizeOutcome makes a resume keep a failure that a retry cannot mend,
 	// and a reached limit, instead of trying again.
 	MemoizeOutcome bool
 }
+
+// ReplayMode is where a call looks for what it did in an earlier segment.
+type ReplayMode string
+
+// The modes: in the call's own scope, anywhere in the run, or nowhere.
+const (
+	ReplayScoped ReplayMode = ""
+	ReplayCache  ReplayMode = "cache"
+	ReplayNever  ReplayMode = "never"
+)
 
 // AgentStatus is how an agent ended.
 type AgentStatus string
@@ -189,7 +206,11 @@ func (c *Ctx) agent(prompt string, opts *AgentOptions, schema *compiledSchema) (
 		return agentOutcome{}, err
 	}
 	s := c.seg
-	m := s.match(c.scope, keys)
+	mode, err := opts.Replay.mode()
+	if err != nil {
+		return agentOutcome{}, err
+	}
+	m := s.matchIn(c.scope, keys, mode)
 	switch m.Disposition {
 	case replay.Replay:
 		return a.replayed(m.Op)
@@ -219,6 +240,18 @@ func (c *Ctx) agent(prompt string, opts *AgentOptions, schema *compiledSchema) (
 	return a.run()
 }
 
+func (m ReplayMode) mode() (replay.Mode, error) {
+	switch m {
+	case ReplayScoped:
+		return replay.Scoped, nil
+	case ReplayCache:
+		return replay.Cache, nil
+	case ReplayNever:
+		return replay.Never, nil
+	}
+	return replay.Never, errs.New(errs.Config, "Agent", "Replay", fmt.Sprintf("unknown mode %q: use cache or never, or leave it empty", string(m)))
+}
+
 // resolveAgent merges call, profile and engine, and refuses what cannot run
 // before anything is written or asked.
 func (c *Ctx) resolveAgent(prompt string, opts *AgentOptions, schema *compiledSchema) (*agentRun, error) {
@@ -243,11 +276,17 @@ func (c *Ctx) resolveAgent(prompt string, opts *AgentOptions, schema *compiledSc
 	if a.modelRef == "" {
 		return refuse("no model: set Config.Model, the profile's Model or AgentOptions.Model", nil)
 	}
-	var err error
-	if a.provider, a.model, err = e.provider(a.modelRef); err != nil {
-		return refuse("", err)
+	fallbacks := profile.Fallbacks
+	if opts.Fallbacks != nil {
+		fallbacks = opts.Fallbacks
 	}
-	a.caps = a.provider.Capabilities(a.model)
+	for _, ref := range append([]string{a.modelRef}, fallbacks...) {
+		p, model, err := e.provider(ref)
+		if err != nil {
+			return refuse("", err)
+		}
+		a.choices = append(a.choices, modelChoice{ref: ref, provider: p, model: model, caps: p.Capabilities(model)})
+	}
 	if err := opts.Limits.validate("AgentOptions.Limits"); err != nil {
 		return nil, err
 	}
@@ -421,7 +460,7 @@ func firstWords(s string) string {
 // finish writes the transcript and the terminal entry and tells the end.
 func (a *agentRun) finish(out agentOutcome) (agentOutcome, error) {
 	out.usage, out.usageByModel, out.turns = a.state.Usage, a.state.UsageByModel, a.state.Turns
-	out.servedBy = a.modelRef
+	out.servedBy = a.served().ref
 	a.seg.addUsage(out.usage)
 	ref, err := a.storeTranscript()
 	if err != nil {
@@ -429,7 +468,7 @@ func (a *agentRun) finish(out agentOutcome) (agentOutcome, error) {
 	}
 	out.transcriptRef = ref
 	end := terminal(a.running, journal.Status(out.status))
-	end.Value, end.ServedBy, end.TranscriptRef = out.output, a.modelRef, &ref
+	end.Value, end.ServedBy, end.TranscriptRef = out.output, out.servedBy, &ref
 	if a.saved {
 		end.CheckpointRef = checkpointRef(a.seg.runID, a.running.Seq)
 	}

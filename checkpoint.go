@@ -23,7 +23,8 @@ import (
 // under the name <runId>/ckpt/<seq of the agent's running entry>. Lists are
 // written [] when empty, never null: other readers discard a null. Members
 // this library adds: pending.dispatched, the call whose execution was about to
-// start when the checkpoint was written.
+// start when the checkpoint was written, and elapsedMs, how long the agent has
+// worked.
 
 const checkpointFormat = 0x01
 
@@ -38,6 +39,7 @@ type checkpoint struct {
 	Compaction     []int           `json:"compaction"`
 	ProviderCalls  json.RawMessage `json:"providerCalls,omitempty"`
 	Pending        *pendingTurn    `json:"pending,omitempty"`
+	ElapsedMs      int64           `json:"elapsedMs,omitempty"`
 }
 
 // modelUsage is what one model used in one role.
@@ -121,7 +123,7 @@ func decodeCheckpoint(ref string, blob []byte) (*checkpoint, error) {
 	if c.V != 1 {
 		return bad(fmt.Sprintf("version %d is not known", c.V), nil)
 	}
-	if c.Messages == nil || c.Turns < 0 || c.ToolCallsUsed < 0 || c.SchemaAttempts < 0 || !c.Usage.valid() {
+	if c.Messages == nil || c.Turns < 0 || c.ToolCallsUsed < 0 || c.SchemaAttempts < 0 || c.ElapsedMs < 0 || !c.Usage.valid() {
 		return bad("a counter is negative or the messages are missing", nil)
 	}
 	open, err := checkMessages(c.Messages)

@@ -41,6 +41,8 @@ type Config struct {
 	Limits *UsageLimits
 	// Retry is when failed requests are sent again; nil is the default.
 	Retry *RetryPolicy
+	// MaxDepth is how deep workflows may nest. Default 1; at most 4.
+	MaxDepth int
 	// Executors serve tools that do not run in process.
 	Executors map[ExecutorKind]ToolExecutor
 	// OnInterrupted says what a resume does with a call that was being
@@ -118,6 +120,9 @@ func NewEngine(cfg Config) (*Engine, error) {
 	if cfg.OnCorruptCheckpoint == "" {
 		cfg.OnCorruptCheckpoint = CorruptRefuse
 	}
+	if cfg.MaxDepth == 0 {
+		cfg.MaxDepth = 1
+	}
 	if cfg.Cwd == "" {
 		wd, err := os.Getwd()
 		if err != nil {
@@ -153,6 +158,9 @@ func (e *Engine) check() error {
 			return refuse(path, fmt.Sprintf("two providers have the id %q", p.ID()))
 		}
 		e.providers[p.ID()] = p
+	}
+	if e.cfg.MaxDepth < 0 || e.cfg.MaxDepth > 4 {
+		return refuse("MaxDepth", fmt.Sprintf("%d is not between 0 and 4", e.cfg.MaxDepth))
 	}
 	switch e.cfg.OnInterrupted {
 	case InterruptedRerun, InterruptedReport, InterruptedAsk:

@@ -40,6 +40,8 @@ const (
 	ErrInvalidArguments = errs.InvalidArguments
 	// ErrAgent: an agent call ended in another status than ok.
 	ErrAgent = errs.Agent
+	// ErrAdmissionRejected: a child workflow may not start; Data says why.
+	ErrAdmissionRejected = errs.AdmissionRejected
 	// ErrBudgetExhausted: a ceiling was reached.
 	ErrBudgetExhausted = errs.BudgetExhausted
 )

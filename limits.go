@@ -18,9 +18,19 @@ type UsageLimits struct {
 	MaxToolCalls *int
 	// MaxOutputTokensPerTurn bounds each answer; zero is the provider's.
 	MaxOutputTokensPerTurn int
+	// Timeout bounds how long the agent may work, over all segments: requests
+	// and tools are cancelled when it expires. Time in which the agent waits
+	// for an approval does not count. Zero is no limit.
+	Timeout time.Duration
+	// StreamIdleTimeout is how long a model may send nothing before its answer
+	// counts as cut. Default two minutes.
+	StreamIdleTimeout time.Duration
 }
 
-const defaultMaxTurns = 32
+const (
+	defaultMaxTurns          = 32
+	defaultStreamIdleTimeout = 2 * time.Minute
+)
 
 func (l *UsageLimits) validate(path string) error {
 	if l == nil {
@@ -37,6 +47,9 @@ func (l *UsageLimits) validate(path string) error {
 	}
 	if l.MaxOutputTokensPerTurn < 0 {
 		return refuse("MaxOutputTokensPerTurn", l.MaxOutputTokensPerTurn)
+	}
+	if l.Timeout < 0 || l.StreamIdleTimeout < 0 {
+		return errs.New(errs.Config, "limits", path, "a time must not be negative")
 	}
 	return nil
 }
@@ -57,6 +70,15 @@ func mergeLimits(layers ...*UsageLimits) UsageLimits {
 		if out.MaxOutputTokensPerTurn == 0 {
 			out.MaxOutputTokensPerTurn = l.MaxOutputTokensPerTurn
 		}
+		if out.Timeout == 0 {
+			out.Timeout = l.Timeout
+		}
+		if out.StreamIdleTimeout == 0 {
+			out.StreamIdleTimeout = l.StreamIdleTimeout
+		}
+	}
+	if out.StreamIdleTimeout == 0 {
+		out.StreamIdleTimeout = defaultStreamIdleTimeout
 	}
 	if out.MaxTurns == 0 {
 		out.MaxTurns = defaultMaxTurns

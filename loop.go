@@ -30,11 +30,11 @@ type agentRun struct {
 	info             AgentInfo
 	stream           bool
 	schema           *compiledSchema
-	modelRef, model  string
-	effort           string
-	provider         Provider
-	caps             Capabilities
+	modelRef, effort string        // as asked for
+	choices          []modelChoice // that model and its fallbacks
+	choice           int           // that serves now
 	limits           UsageLimits
+	clock            agentClock
 	isolation        Isolation
 	tools            []*Tool
 	byName           map[string]*Tool
@@ -48,6 +48,16 @@ type agentRun struct {
 	retries map[string]int // ModelRetry answers in a row, by tool
 }
 
+// modelChoice is a model that may serve an agent.
+type modelChoice struct {
+	ref      string
+	provider Provider
+	model    string
+	caps     Capabilities
+}
+
+func (a *agentRun) served() *modelChoice { return &a.choices[a.choice] }
+
 func (a *agentRun) emit(replayed bool, body EventBody) {
 	a.seg.bus.emit(a.span, a.parentSpan, replayed, body)
 }
@@ -59,6 +69,8 @@ func (a *agentRun) log(msg string, data ...any) {
 // run is the agent's loop, from its first request or its checkpoint to its
 // terminal entry.
 func (a *agentRun) run() (agentOutcome, error) {
+	stop := a.startClock()
+	defer stop()
 	a.emit(false, AgentStarted{AgentType: a.info.Type, Label: a.info.Label, Model: a.modelRef, Role: roleLoop})
 	a.warnUnmatched()
 	if !a.resumed {
@@ -78,8 +90,8 @@ func (a *agentRun) run() (agentOutcome, error) {
 
 // turn asks the model once and does what it says.
 func (a *agentRun) turn() (agentOutcome, bool, error) {
-	if err := a.ctx.Err(); err != nil {
-		return a.end(a.cancelledOutcome())
+	if a.ctx.Err() != nil {
+		return a.end(a.stopped())
 	}
 	if a.state.Turns >= a.limits.MaxTurns {
 		return a.end(a.limited(fmt.Sprintf("the agent has made %d requests, its limit", a.state.Turns)))
@@ -89,7 +101,7 @@ func (a *agentRun) turn() (agentOutcome, bool, error) {
 	a.account(reply.usage)
 	if err != nil {
 		if a.ctx.Err() != nil {
-			return a.end(a.cancelledOutcome())
+			return a.end(a.stopped())
 		}
 		return a.end(a.failed(err))
 	}
@@ -146,7 +158,12 @@ func (a *agentRun) end(out agentOutcome) (agentOutcome, bool, error) {
 	return out, true, err
 }
 
-func (a *agentRun) cancelledOutcome() agentOutcome {
+// stopped is the outcome of an agent whose context is done: it was cancelled,
+// or its time is over.
+func (a *agentRun) stopped() agentOutcome {
+	if context.Cause(a.ctx) == errAgentTimeout {
+		return a.limited(fmt.Sprintf("the agent has worked for %s, its limit", a.limits.Timeout))
+	}
 	return agentOutcome{status: AgentCancelled, err: agentError(AgentCancelled, "", "the agent was cancelled", false)}
 }
 
@@ -169,17 +186,18 @@ func asProviderError(err error) *ProviderError {
 func (a *agentRun) account(u Usage) {
 	a.state.Usage = a.state.Usage.Add(u)
 	for i := range a.state.UsageByModel {
-		if m := &a.state.UsageByModel[i]; m.ServedBy == a.modelRef && m.Role == roleLoop {
+		if m := &a.state.UsageByModel[i]; m.ServedBy == a.served().ref && m.Role == roleLoop {
 			m.Usage = m.Usage.Add(u)
 			return
 		}
 	}
-	a.state.UsageByModel = append(a.state.UsageByModel, modelUsage{ServedBy: a.modelRef, Usage: u, Role: roleLoop})
+	a.state.UsageByModel = append(a.state.UsageByModel, modelUsage{ServedBy: a.served().ref, Usage: u, Role: roleLoop})
 }
 
 // save writes the checkpoint. It is durable when save returns.
 func (a *agentRun) save(p *pendingTurn) error {
 	a.state.Pending = p
+	a.state.ElapsedMs = a.clock.elapsed().Milliseconds()
 	blob, err := encodeCheckpoint(&a.state)
 	if err != nil {
 		return errs.Wrap(errs.JournalIntegrity, "checkpoint", a.seg.runID, "the state cannot be written", err)
@@ -222,10 +240,9 @@ func (a *agentRun) request() (modelReply, error) {
 		policy = *a.seg.e.cfg.Retry
 	}
 	policy = policy.withDefaults()
-	req := a.buildRequest()
 	var spent Usage
 	for attempt := 1; ; attempt++ {
-		reply, err := a.receive(req)
+		reply, err := a.receive(a.buildRequest())
 		spent = spent.Add(reply.usage)
 		reply.usage = spent
 		if err == nil || a.ctx.Err() != nil {
@@ -233,24 +250,45 @@ func (a *agentRun) request() (modelReply, error) {
 		}
 		pe := asProviderError(err)
 		again := pe.Retryable && attempt < policy.Attempts
-		a.emit(false, AgentFailed{AgentType: a.info.Type, Label: a.info.Label, Kind: pe.Kind, Message: pe.Message, WillRetry: again})
-		if !again {
+		next := !again && a.mayFallBack(pe)
+		a.emit(false, AgentFailed{AgentType: a.info.Type, Label: a.info.Label, Kind: pe.Kind, Message: pe.Message, WillRetry: again || next})
+		switch {
+		case next:
+			a.account(spent)
+			spent = Usage{}
+			a.choice++
+			attempt = 0
+			a.log("another model serves the agent", "model", a.served().ref)
+		case !again:
 			return reply, err
-		}
-		if !a.pause(policy, attempt) {
+		case !a.pause(policy, attempt, pe.RetryAfter):
 			return reply, context.Cause(a.ctx)
 		}
 	}
 }
 
-// pause waits before the next attempt; half of the pause is random.
-func (a *agentRun) pause(p RetryPolicy, attempt int) bool {
+// mayFallBack reports whether the next model shall be asked.
+func (a *agentRun) mayFallBack(pe *ProviderError) bool {
+	switch pe.Kind {
+	case KindTransport, KindOverloaded, KindRateLimit:
+		return pe.Retryable && a.choice+1 < len(a.choices)
+	}
+	return false
+}
+
+// pause waits before the next attempt; half of the pause is random. What the
+// provider asks for replaces it.
+func (a *agentRun) pause(p RetryPolicy, attempt int, asked time.Duration) bool {
 	d := p.Initial
 	for i := 1; i < attempt && d < p.Max; i++ {
 		d *= 2
 	}
 	d = min(d, p.Max)
-	t := time.NewTimer(d/2 + rand.N(d/2+1))
+	d = d/2 + rand.N(d/2+1)
+	if asked > 0 {
+		d = asked
+	}
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -262,13 +300,13 @@ func (a *agentRun) pause(p RetryPolicy, attempt int) bool {
 
 func (a *agentRun) buildRequest() *Request {
 	req := &Request{
-		Model: a.model, Messages: a.project(), Tools: a.declared, Effort: a.effort,
+		Model: a.served().model, Messages: a.project(), Tools: a.declared, Effort: a.effort,
 		MaxOutputTokens: a.limits.MaxOutputTokensPerTurn, Agent: a.info,
 	}
 	if a.schema == nil {
 		return req
 	}
-	if a.caps.StructuredOutput == StructuredNative {
+	if a.served().caps.StructuredOutput == StructuredNative {
 		req.Schema = a.schema.declared
 		return req
 	}
@@ -284,10 +322,12 @@ func (a *agentRun) buildRequest() *Request {
 	return req
 }
 
+func (m *modelChoice) retention() string { return firstSet(m.caps.RetentionKey, m.provider.ID()) }
+
 // project is the conversation as this model may see it: without the private
 // blocks of other providers.
 func (a *agentRun) project() []Message {
-	own := firstSet(a.caps.RetentionKey, a.provider.ID())
+	own := a.served().retention()
 	out := make([]Message, 0, len(a.state.Messages))
 	for _, m := range a.state.Messages {
 		kept := m.Parts
@@ -317,9 +357,14 @@ func (a *agentRun) receive(req *Request) (reply modelReply, err error) {
 			err = &ProviderError{Kind: KindTerminal, Message: fmt.Sprintf("the provider panicked: %v", p)}
 		}
 	}()
+	ctx, cancel := context.WithCancelCause(a.ctx)
+	defer cancel(nil)
+	idle := time.AfterFunc(a.limits.StreamIdleTimeout, func() { cancel(errStreamIdle) })
+	defer idle.Stop()
 	ended := false
 	var text strings.Builder
-	for ev, streamErr := range a.provider.Stream(a.ctx, req) {
+	for ev, streamErr := range a.served().provider.Stream(ctx, req) {
+		idle.Reset(a.limits.StreamIdleTimeout)
 		if streamErr != nil {
 			err, ended = streamErr, true
 			break
@@ -333,7 +378,7 @@ func (a *agentRun) receive(req *Request) (reply modelReply, err error) {
 		case StreamToolCall:
 			reply.calls = append(reply.calls, pendingCall{ID: ev.ID, Name: ev.Name, Args: historyArgs([]byte(ev.Arguments))})
 		case StreamRaw:
-			reply.raw = append(reply.raw, Part{Type: PartRaw, Provider: firstSet(a.caps.RetentionKey, a.provider.ID()), Block: ev.Block})
+			reply.raw = append(reply.raw, Part{Type: PartRaw, Provider: a.served().retention(), Block: ev.Block})
 		case StreamUsage:
 			reply.usage = ev.Usage
 		case StreamFinish:
@@ -347,10 +392,12 @@ func (a *agentRun) receive(req *Request) (reply modelReply, err error) {
 	}
 	reply.text = strings.ToValidUTF8(text.String(), "\uFFFD")
 	switch {
+	case a.ctx.Err() != nil && (!ended || err != nil):
+		return reply, context.Cause(a.ctx)
+	case context.Cause(ctx) == errStreamIdle && (!ended || err != nil):
+		return reply, &ProviderError{Kind: KindTransport, Message: fmt.Sprintf("the model sent nothing for %s", a.limits.StreamIdleTimeout), Retryable: true}
 	case err != nil:
 		return reply, err
-	case a.ctx.Err() != nil:
-		return reply, context.Cause(a.ctx)
 	case !ended:
 		return reply, &ProviderError{Kind: KindTransport, Message: "the answer was cut before its end", Retryable: true}
 	}
@@ -397,4 +444,54 @@ func (a *agentRun) checkReply(r *modelReply) error {
 		seen[c.ID] = true
 	}
 	return nil
+}
+
+var (
+	errAgentTimeout = errors.New("the agent's time is over")
+	errStreamIdle   = errors.New("the model sent nothing")
+)
+
+// agentClock measures how long an agent works, over all segments, without the
+// time in which it is parked. It belongs to the agent's goroutine.
+type agentClock struct {
+	limit time.Duration
+	used  time.Duration // before began
+	began time.Time     // zero while parked
+	timer *time.Timer   // nil without a limit
+}
+
+// startClock lets the agent's time run, from where its checkpoint left it, and
+// derives the context that ends with it.
+func (a *agentRun) startClock() (stop func()) {
+	ctx, cancel := context.WithCancelCause(a.ctx)
+	a.ctx = ctx
+	a.clock = agentClock{limit: a.limits.Timeout, used: time.Duration(a.state.ElapsedMs) * time.Millisecond, began: time.Now()}
+	if c := &a.clock; c.limit > 0 {
+		c.timer = time.AfterFunc(c.limit-c.used, func() { cancel(errAgentTimeout) })
+	}
+	return func() {
+		a.clock.pause()
+		cancel(nil)
+	}
+}
+
+func (c *agentClock) elapsed() time.Duration {
+	if c.began.IsZero() {
+		return c.used
+	}
+	return c.used + time.Since(c.began)
+}
+
+func (c *agentClock) pause() {
+	c.used, c.began = c.elapsed(), time.Time{}
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
+func (c *agentClock) resume() {
+	c.began = time.Now()
+	if c.timer != nil {
+		c.timer.Reset(c.limit - c.used)
+	}
 }

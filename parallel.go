@@ -26,7 +26,7 @@ func Parallel[T any](c *Ctx, branches ...func(*Ctx) (T, error)) ([]T, error) {
 	for i := range errList {
 		errList[i] = errExited
 	}
-	err := c.fanOut(len(branches), func(i int, bc *Ctx, cancel context.CancelCauseFunc) {
+	err := c.fanOut(len(branches), c.branchScope(), func(i int, bc *Ctx, cancel context.CancelCauseFunc) {
 		results[i], errList[i] = branches[i](bc)
 		if errList[i] != nil {
 			cancel(errSibling)
@@ -55,7 +55,7 @@ func ParallelSettled[T any](c *Ctx, branches ...func(*Ctx) (T, error)) ([]Settle
 	for i := range results {
 		results[i].Err = errExited
 	}
-	err := c.fanOut(len(branches), func(i int, bc *Ctx, _ context.CancelCauseFunc) {
+	err := c.fanOut(len(branches), c.branchScope(), func(i int, bc *Ctx, _ context.CancelCauseFunc) {
 		results[i].Value, results[i].Err = branches[i](bc)
 	}, func(i int, p any) { results[i].Err = &panicError{value: p} })
 	return results, err
@@ -87,12 +87,11 @@ func firstError(list []error) error {
 // among the working goroutines goes to the branches; the last one to end hands
 // it back, so that the count never looks quiet in between. fanOut ends the
 // goroutine when the segment settles.
-func (c *Ctx) fanOut(n int, run func(int, *Ctx, context.CancelCauseFunc), panicked func(int, any)) error {
+func (c *Ctx) fanOut(n int, scopeOf func(int) string, run func(int, *Ctx, context.CancelCauseFunc), panicked func(int, any)) error {
 	if n == 0 {
 		return nil
 	}
 	s := c.seg
-	site := s.nextSite(c.scope)
 	ctx, cancel := context.WithCancelCause(c.Context)
 	defer cancel(nil)
 	all := make(chan struct{})
@@ -102,7 +101,7 @@ func (c *Ctx) fanOut(n int, run func(int, *Ctx, context.CancelCauseFunc), panick
 	var left atomic.Int64
 	left.Store(int64(n))
 	for i := range n {
-		bc := &Ctx{Context: ctx, seg: s, scope: replay.Branch(c.scope, site, int64(i)), span: c.span}
+		bc := &Ctx{Context: ctx, seg: s, scope: scopeOf(i), span: c.span, depth: c.depth}
 		s.e.goroutines.Go(func() {
 			defer func() {
 				if p := recover(); p != nil {
@@ -124,6 +123,12 @@ func (c *Ctx) fanOut(n int, run func(int, *Ctx, context.CancelCauseFunc), panick
 	case <-s.ended:
 		return s.checkLive()
 	}
+}
+
+// branchScope names the branches of the next parallel site.
+func (c *Ctx) branchScope() func(int) string {
+	site := c.seg.nextSite(c.scope)
+	return func(i int) string { return replay.Branch(c.scope, site, int64(i)) }
 }
 
 // nextSite counts the parallel sites of a scope in execution order.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"time"
 )
 
 // Provider speaks to one model service. Implementations are safe for
@@ -206,7 +207,10 @@ type ProviderError struct {
 	Kind      ErrorKind
 	Message   string
 	Retryable bool
-	Err       error
+	// RetryAfter is how long the provider asks to wait; zero is for the engine
+	// to choose.
+	RetryAfter time.Duration
+	Err        error
 }
 
 // Error returns the kind and the message.

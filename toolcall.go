@@ -36,7 +36,7 @@ func (a *agentRun) finishTurn(p *pendingTurn) (agentOutcome, bool, error) {
 			if a.ctx.Err() == nil {
 				return agentOutcome{}, false, err
 			}
-			out := a.cancelledOutcome()
+			out := a.stopped()
 			stop, done = &out, skipped(call, &out)
 		}
 		p.Executed = append(p.Executed, done)
@@ -56,7 +56,7 @@ func (a *agentRun) finishTurn(p *pendingTurn) (agentOutcome, bool, error) {
 // mayExecute says why no further call of the turn may be executed, or nil.
 func (a *agentRun) mayExecute() *agentOutcome {
 	if a.ctx.Err() != nil {
-		out := a.cancelledOutcome()
+		out := a.stopped()
 		return &out
 	}
 	if m := a.limits.MaxToolCalls; m != nil && a.state.ToolCallsUsed >= *m {
@@ -293,7 +293,9 @@ func (j *toolJob) awaitApproval(tc *ToolContext, en *Entry, again bool) (execute
 	}
 	tell.DeadlineAt = at
 	a.emit(again, tell)
+	a.clock.pause()
 	sus, err := a.seg.park(a.ctx, en.Seq) // ends the goroutine when the run settles suspended
+	a.clock.resume()
 	disarm()
 	if err != nil {
 		a.emit(false, j.ended(ToolDenied, "cancelled"))

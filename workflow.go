@@ -68,6 +68,8 @@ type Ctx struct {
 	seg   *segment
 	scope string
 	span  string
+	depth int   // of child workflows
+	line  *line // of a pipeline's item
 	busy  atomic.Bool
 }
 
@@ -230,9 +232,13 @@ func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
 // match asks the journal for a call.
 func (s *segment) match(scope string, keys replay.Keys) replay.Result {
+	return s.matchIn(scope, keys, replay.Scoped)
+}
+
+func (s *segment) matchIn(scope string, keys replay.Keys, mode replay.Mode) replay.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.matcher.Match(scope, keys, replay.Scoped)
+	return s.matcher.Match(scope, keys, mode)
 }
 
 // AwaitExternal waits for a value from outside that somebody gives with
