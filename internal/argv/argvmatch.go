@@ -60,7 +60,8 @@ func GetLine() *Line { return lines.Get().(*Line) }
 
 // Release gives l back. A line that grew large is left to the collector.
 func (l *Line) Release() {
-	if cap(l.line.words) <= 4096 {
+	if l.line.line = ""; cap(l.line.words) <= 4096 {
+		clear(l.line.words)
 		lines.Put(l)
 	}
 }

@@ -62,25 +62,13 @@ func (c *Command) analyse() {
 // segments returns the commands of a plain line, as the strict reader does.
 func (l *plainLine) segments() []Segment {
 	segs := make([]Segment, len(l.ends))
-	from := 0
+	from, at := 0, 0
 	for i, end := range l.ends {
-		words := l.words[from:end:end]
-		segs[i] = Segment{Words: words, Text: sourceOf(words)}
-		from = end
+		text := strings.TrimLeft(l.line[at:l.cuts[i]], ";&| \t\n")
+		segs[i] = Segment{Words: l.words[from:end:end], Text: strings.TrimRight(text, " \t\n")}
+		from, at = end, l.cuts[i]
 	}
 	return segs
-}
-
-// sourceOf spells words again, for a segment whose source is not at hand.
-func sourceOf(words []Word) string {
-	var b strings.Builder
-	for i := range words {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(Quote(words[i].Text))
-	}
-	return b.String()
 }
 
 // readBoth runs the two readers and joins what they found.
@@ -236,7 +224,7 @@ func (w *Word) same(o *Word) bool {
 	if w.kind == fixed || o.kind == fixed {
 		return w.kind == o.kind && w.Text == o.Text
 	}
-	return w.prefix == o.prefix && w.suffix == o.suffix
+	return w.prefix() == o.prefix() && w.suffix() == o.suffix()
 }
 
 // Unjudgeable tells whether some part of the text cannot be judged, and why: a

@@ -10,7 +10,7 @@ func lookShell(l *looker, words []Word, level int) {
 	for i < len(words) {
 		w := &words[i]
 		if w.kind != fixed || w.flags&(glob|brace) != 0 {
-			if text || w.loosely() || w.prefix == "" || w.prefix[0] == '-' || w.prefix[0] == '+' {
+			if text || w.loosely() || w.prefix() == "" || w.prefix()[0] == '-' || w.prefix()[0] == '+' {
 				l.hide(whyText)
 			}
 			return
@@ -70,7 +70,7 @@ func (l *looker) textWord(via string, w *Word, level int) {
 func (l *looker) file(w *Word) {
 	s := w.Text
 	if w.kind != fixed {
-		s = w.prefix
+		s = w.prefix()
 	}
 	if strings.HasPrefix(s, "/dev/") || strings.HasPrefix(s, "/proc/") || w.kind != fixed && s == "" {
 		l.hide(whyInput)
@@ -261,7 +261,7 @@ func subscripts(args []Word, every bool) string {
 			return whyEvaluate
 		}
 		behind := i > 0 && (args[i-1].Text == "-v" || args[i-1].Text == "-R")
-		if w.kind != fixed && (behind || every && !strings.Contains(w.prefix, "=")) {
+		if w.kind != fixed && (behind || every && !strings.Contains(w.prefix(), "=")) {
 			return whyEvaluate
 		}
 	}

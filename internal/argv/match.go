@@ -1,9 +1,6 @@
 package argv
 
-import (
-	"path"
-	"strings"
-)
+import "strings"
 
 // Match is the answer of a pattern to a command.
 type Match uint8
@@ -80,10 +77,11 @@ func (p *Pattern) step(state, next []Match, w *Word, first bool) bool {
 			if t != nil && t.kind != rest {
 				next[i+1] = max(next[i+1], min(m, t.holds(w, first)))
 			}
-			begun = begun || kind == many && t != nil && t.mayBegin(prefix)
+			begun = begun || kind == many && t != nil && (first || t.mayBegin(prefix))
 		}
-		// A word of unknown number may be this token and any before it.
-		if begun && t != nil && t.kind != rest && t.mayEnd(suffix) {
+		// A word of unknown number may be this token and any before it, and what
+		// is left of it may be matched by a ** behind.
+		if begun && t != nil && t.kind != rest && (t.mayEnd(suffix) || i+1 < len(p.words) && p.words[i+1].kind == rest) {
 			next[i+1] = max(next[i+1], Maybe)
 		}
 		alive = alive || next[i] != No
@@ -106,7 +104,7 @@ func (t *token) holds(w *Word, first bool) Match {
 		return Yes
 	}
 	if first {
-		return t.names(w, kind, prefix, suffix)
+		return t.names(w, kind, suffix)
 	}
 	if kind != fixed && hasFold(t.text, prefix, suffix) {
 		return Maybe
@@ -115,15 +113,23 @@ func (t *token) holds(w *Word, first bool) Match {
 }
 
 // names compares a command word with the name that a pattern begins with.
-func (t *token) names(w *Word, kind wordKind, prefix, suffix string) Match {
-	if kind != fixed {
-		// The text may grow into a path whose last element is the name.
-		if hasFold(t.text, prefix, suffix) || hasFold(t.text, "", path.Base("/"+suffix)) {
+func (t *token) names(w *Word, kind wordKind, suffix string) Match {
+	switch {
+	case kind == fixed:
+		return t.namesFixed(w.Text)
+	case w.kind == fixed && w.flags&(glob|brace) == glob:
+		// A glob never yields a slash that it does not show.
+		name := base(w.Text)
+		if hasFold(base(t.text), cutBefore(name, "*?[~"), cutAfter(name, "*?]")) {
 			return Maybe
 		}
 		return No
+	case kind == many || hasFold(base(t.text), "", suffix):
+		return Maybe
+	case strings.Contains(suffix, "/") && strings.EqualFold(base(t.text), base(suffix)):
+		return Maybe
 	}
-	return t.namesFixed(w.Text)
+	return No
 }
 
 // base returns what follows the last slash, which for a path that names a

@@ -16,7 +16,9 @@ import "strings"
 // reuses it reads a line without allocating.
 type plainLine struct {
 	words []Word
-	ends  []int // index in words at which each command ends
+	ends  []int  // index in words at which each command ends
+	cuts  []int  // index in the line of the separator behind each command
+	line  string // the line that was read
 }
 
 // Bytes by what they do in a plain line.
@@ -47,7 +49,7 @@ var plainClass = func() (t [256]uint8) {
 // read fills l from line and tells whether the line is plain. What l holds
 // afterwards is meaningless if it is not.
 func (l *plainLine) read(line string) bool {
-	l.words, l.ends = l.words[:0], l.ends[:0]
+	l.words, l.ends, l.cuts, l.line = l.words[:0], l.ends[:0], l.cuts[:0], line
 	start := 0 // first word of the command being read
 	for i := 0; i < len(line); {
 		switch plainClass[line[i]] {
@@ -85,7 +87,7 @@ func (l *plainLine) read(line string) bool {
 					return false
 				}
 			} else {
-				l.ends = append(l.ends, len(l.words))
+				l.ends, l.cuts = append(l.ends, len(l.words)), append(l.cuts, i)
 				start = len(l.words)
 			}
 			if opens(line[i:j]) && !continues(line[j:]) {
@@ -97,7 +99,7 @@ func (l *plainLine) read(line string) bool {
 		}
 	}
 	if len(l.words) > start {
-		l.ends = append(l.ends, len(l.words))
+		l.ends, l.cuts = append(l.ends, len(l.words)), append(l.cuts, len(line))
 	}
 	return len(l.ends) > 0
 }
@@ -175,8 +177,11 @@ func opens(sep string) bool { return len(sep) == 2 || sep == "|" }
 
 // continues tells whether text begins with a command, after blank lines.
 func continues(text string) bool {
-	text = strings.TrimLeft(text, " \t\n")
-	return text != "" && plainClass[text[0]] != breaks
+	i := 0
+	for i < len(text) && (plainClass[text[i]] == blank || text[i] == '\n') {
+		i++
+	}
+	return i < len(text) && plainClass[text[i]] != breaks
 }
 
 // duplication returns the index after a redirection that names no file, of

@@ -10,6 +10,28 @@ func Quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// QuoteAll spells the words of a command, the first of which is its name: an
+// assignment and a reserved word are quoted there.
+func QuoteAll(words []string) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 {
+			b.WriteByte(' ')
+			b.WriteString(Quote(w))
+			continue
+		}
+		b.WriteString(quoteName(w))
+	}
+	return b.String()
+}
+
+func quoteName(s string) string {
+	if q := Quote(s); q != s || !strings.Contains(s, "=") && !isReserved(s) {
+		return q
+	}
+	return "'" + s + "'"
+}
+
 // unsafeRune tells whether c means something to a shell, or looks as if it did.
 func unsafeRune(c rune) bool {
 	return c >= 0x80 || c < ' ' || c == 0x7f || strings.ContainsRune(" \"'\\$`;&|<>()*?[]{}~!#", c)
@@ -34,6 +56,9 @@ func (s *Segment) Suggest() string {
 	}
 	for i := range s.Words {
 		w := spelling(&s.Words[i])
+		if i == 0 && s.Words[0].kind == fixed {
+			w = quoteName(s.Words[0].Text)
+		}
 		if w == "" {
 			return ""
 		}

@@ -130,7 +130,7 @@ func (s *Segment) tokens() []Word {
 			case r.glued && r.Target.IsStatic():
 				out = append(out, Static(r.FD+r.Op+r.Target.Text))
 			case r.glued:
-				out = append(out, Word{Text: r.FD + r.Op + r.Target.Text, kind: one, prefix: r.FD + r.Op})
+				out = append(out, dynamic(r.FD+r.Op+r.Target.Text, r.FD+r.Op, ""))
 			default:
 				out = append(out, Static(r.FD+r.Op), r.Target)
 			}

@@ -22,10 +22,7 @@ var shapes = []string{
 // stack. Growth that is not linear shows as a test that does not end;
 // BenchmarkAnyShape has the figures.
 func TestAnyShape(t *testing.T) {
-	sizes := []int{60 << 10, 200 << 10}
-	if testing.Short() {
-		sizes = sizes[:1]
-	}
+	sizes := []int{30 << 10, 70 << 10} // with and without the grammar library
 	patterns := []*argv.Pattern{compile(t, "rm **"), compile(t, "git push * --force **"), compile(t, strings.Repeat("* ", 200)+"x")}
 	for _, size := range sizes {
 		for _, shape := range shapes {

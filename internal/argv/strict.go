@@ -248,7 +248,7 @@ func (w Word) after(n int) Word {
 		w.Text = w.Text[n:]
 		return w
 	}
-	w.prefix = w.prefix[n:]
+	w.known = &affixes{w.prefix()[n:], w.suffix()}
 	return w
 }
 

@@ -44,7 +44,7 @@ func (r *strictReader) finishWord(s *wordState) (Word, int) {
 	switch {
 	case s.kind != fixed:
 		s.Text = raw
-		s.prefix, s.suffix = string(r.buf[:s.first]), string(r.buf[s.last:])
+		s.known = &affixes{string(r.buf[:s.first]), string(r.buf[s.last:])}
 	case len(r.buf) == len(raw) && s.flags&quoted == 0:
 		s.Text = raw
 	default:

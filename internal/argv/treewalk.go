@@ -212,7 +212,7 @@ func (w *walker) declared(a *syntax.Assign, seg *Segment) {
 	if a.Naked {
 		w.subscript(a.Index, seg)
 		if a.Index != nil {
-			seg.Words = append(seg.Words, Word{Text: name, kind: one, prefix: name + "["})
+			seg.Words = append(seg.Words, dynamic(name, name+"[", ""))
 			return
 		}
 		seg.Words = append(seg.Words, Static(name))
@@ -225,7 +225,7 @@ func (w *walker) declared(a *syntax.Assign, seg *Segment) {
 	if a.Index != nil || a.Array != nil {
 		w.assign(a, seg)
 		seg.unclear(whyAssign)
-		seg.Words = append(seg.Words, Word{Text: name, kind: one, prefix: name})
+		seg.Words = append(seg.Words, dynamic(name, name, ""))
 		return
 	}
 	v := Word{}
@@ -234,7 +234,7 @@ func (w *walker) declared(a *syntax.Assign, seg *Segment) {
 	}
 	v.Text = name + op + v.Text
 	if v.kind != fixed {
-		v.prefix = name + op + v.prefix
+		v.known = &affixes{name + op + v.prefix(), v.suffix()}
 	}
 	seg.Words = append(seg.Words, v)
 }

@@ -29,7 +29,7 @@ func (w *walker) word(x *syntax.Word, seg *Segment) Word {
 	}
 	t.Text = string(t.buf)
 	if t.kind != fixed {
-		t.prefix, t.suffix, t.Text = t.Text[:t.first], t.Text[t.last:], raw
+		t.known, t.Text = &affixes{t.Text[:t.first], t.Text[t.last:]}, raw
 	}
 	return t.Word
 }

@@ -225,7 +225,7 @@ func (w *Word) loosely() bool { return !w.IsOne() || w.flags&glob != 0 }
 func (w *Word) assigns() bool {
 	text := w.Text
 	if w.kind != fixed {
-		text = w.prefix
+		text = w.prefix()
 	}
 	i := strings.IndexByte(text, '=')
 	return i > 0 && isName(text[:i])

@@ -27,10 +27,29 @@ const (
 type Word struct {
 	// Text is the word without its quotes where it is static, else the source
 	// text of the word.
-	Text           string
-	prefix, suffix string // of a dynamic word: the static text at its two ends
-	kind           wordKind
-	flags          wordFlags
+	Text  string
+	known *affixes // of a dynamic word only
+	kind  wordKind
+	flags wordFlags
+}
+
+// affixes are the static text with which a dynamic word begins and ends.
+type affixes struct{ prefix, suffix string }
+
+// prefix is the static text in front of the first expansion of a dynamic word.
+func (w *Word) prefix() string {
+	if w.known == nil {
+		return ""
+	}
+	return w.known.prefix
+}
+
+// suffix is the static text behind the last expansion of a dynamic word.
+func (w *Word) suffix() string {
+	if w.known == nil {
+		return ""
+	}
+	return w.known.suffix
 }
 
 // Static returns a word of known text, as an argv has it.
@@ -50,7 +69,7 @@ func (w *Word) IsOne() bool { return w.kind != many && w.flags&brace == 0 }
 func (w *Word) loose() (kind wordKind, prefix, suffix string) {
 	switch {
 	case w.kind != fixed:
-		return w.kind, w.prefix, w.suffix
+		return w.kind, w.prefix(), w.suffix()
 	case w.flags&brace != 0:
 		return many, cutBefore(w.Text, "{*?[~"), cutAfter(w.Text, "}*?]")
 	case w.flags&glob != 0:
@@ -79,6 +98,11 @@ func cutAfter(s, chars string) string {
 		return s[i+1:]
 	}
 	return s
+}
+
+// dynamic returns one word of unknown text between two known ends.
+func dynamic(source, prefix, suffix string) Word {
+	return Word{Text: source, kind: one, known: &affixes{prefix, suffix}}
 }
 
 // unknown is a word of which nothing is known, not even that it is one.

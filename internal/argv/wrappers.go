@@ -183,7 +183,7 @@ func filled(words []Word, place string) []Word {
 		}
 		if k := strings.Index(w.Text, place); k >= 0 {
 			end := strings.LastIndex(w.Text, place) + len(place)
-			*w = Word{Text: w.Text, kind: one, prefix: w.Text[:k], suffix: w.Text[end:]}
+			*w = dynamic(w.Text, w.Text[:k], w.Text[end:])
 		}
 	}
 	return out
@@ -208,7 +208,7 @@ func lookFind(l *looker, words []Word, level int) {
 			default:
 				continue
 			}
-		} else if w.prefix != "" && !strings.HasPrefix("-exec", w.prefix) && !strings.HasPrefix("-ok", w.prefix) {
+		} else if w.prefix() != "" && !strings.HasPrefix("-exec", w.prefix()) && !strings.HasPrefix("-ok", w.prefix()) {
 			continue
 		}
 		end := i + 1
