@@ -2,6 +2,9 @@ package jsonschema_test
 
 import (
 	"encoding/json"
+	"maps"
+	"reflect"
+	"strconv"
 	"testing"
 
 	"github.com/rulvar/rulvar-go/internal/jcs"
@@ -131,6 +134,36 @@ func BenchmarkDefine(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := jsonschema.Hash(tree); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("compile", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			fresh := maps.Clone(tree.(map[string]any))
+			fresh["title"] = strconv.Itoa(i) // not in the cache
+			if _, err := jsonschema.Compile(fresh); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("compile-cached", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := jsonschema.Compile(tree); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("reflect-cached-and-compile", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			tree, err := jsonschema.Reflect(reflect.TypeFor[editArgs]())
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := jsonschema.Compile(tree); err != nil {
 				b.Fatal(err)
 			}
 		}

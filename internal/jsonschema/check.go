@@ -11,7 +11,8 @@ package jsonschema
 //   - patterns that cannot be used (see the pattern of this package: the
 //     matching is RE2);
 //   - keywords with a value they cannot have;
-//   - more than [MaxSubschemas] schemas.
+//   - more than [MaxSubschemas] schemas, or more than [MaxExpanded] with the
+//     references followed.
 //
 // What a reference never leads to is not looked at: definitions without use may
 // be anything. Check reads nothing but the tree.

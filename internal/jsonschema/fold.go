@@ -19,9 +19,9 @@ import (
 // patternProperties, additionalProperties, prefixItems and items. The first
 // such member by place is returned as a URI-fragment pointer.
 func (v *Validator) FoldConflict(tree any) (pointer string, found bool) {
-	var s shapes
-	s.add(v.shape)
-	toks := s.fold(tree)
+	var g gathered
+	g.add(v.shape)
+	toks := g.shapes().fold(tree)
 	if toks == nil {
 		return "", false
 	}
@@ -41,7 +41,6 @@ func FoldConflict(schema, tree any) (pointer string, found bool) {
 
 // shapes is a set of shapes in the order of discovery.
 type shapes struct {
-	room [4]*shape
 	list []*shape
 	seen map[*shape]bool // only where the list is long
 }
@@ -50,9 +49,6 @@ type shapes struct {
 func (s *shapes) add(sh *shape) {
 	if sh == nil || !sh.members || s.has(sh) {
 		return
-	}
-	if s.list == nil {
-		s.list = s.room[:0]
 	}
 	s.list = append(s.list, sh)
 	if s.seen != nil {
@@ -78,6 +74,43 @@ func (s *shapes) has(sh *shape) bool {
 	return slices.Contains(s.list, sh)
 }
 
+// gathered collects the shapes that describe one part. Mostly that is one,
+// which alone holds for it; then its set exists already.
+type gathered struct {
+	first *shape
+	set   *shapes
+}
+
+func (g *gathered) add(sh *shape) {
+	switch {
+	case sh == nil || !sh.members || sh == g.first:
+	case g.first == nil:
+		g.first = sh
+	default:
+		if g.set == nil {
+			g.set = &shapes{}
+			g.set.add(g.first)
+		}
+		g.set.add(sh)
+	}
+}
+
+func (g *gathered) shapes() *shapes {
+	switch {
+	case g.set != nil:
+		return g.set
+	case g.first == nil:
+		return &noShapes
+	case g.first.alone != nil:
+		return g.first.alone
+	}
+	set := &shapes{}
+	set.add(g.first)
+	return set
+}
+
+var noShapes shapes
+
 // fold returns the steps to the first conflict in v, innermost first, or nil.
 func (s *shapes) fold(v any) []string {
 	if len(s.list) == 0 {
@@ -91,7 +124,7 @@ func (s *shapes) fold(v any) []string {
 			if isLeaf(e) {
 				continue
 			}
-			var below shapes
+			var below gathered
 			for _, sh := range s.list {
 				if i < len(sh.prefix) {
 					below.add(sh.prefix[i])
@@ -99,7 +132,7 @@ func (s *shapes) fold(v any) []string {
 					below.add(sh.rest)
 				}
 			}
-			if toks := below.fold(e); toks != nil {
+			if toks := below.shapes().fold(e); toks != nil {
 				return append(toks, strconv.Itoa(i))
 			}
 		}
@@ -120,11 +153,23 @@ func (s *shapes) foldObject(obj map[string]any) []string {
 		if isLeaf(e) {
 			continue
 		}
-		var below shapes
+		var below gathered
 		for _, sh := range s.list {
-			sh.member(name, below.add)
+			p, described := sh.props[name]
+			if described {
+				below.add(p)
+			}
+			for _, p := range sh.patterns {
+				if p.re.MatchString(name) {
+					described = true
+					below.add(p.shape)
+				}
+			}
+			if !described {
+				below.add(sh.additional)
+			}
 		}
-		if toks := below.fold(e); toks != nil {
+		if toks := below.shapes().fold(e); toks != nil {
 			best = append(toks, name)
 		}
 	}

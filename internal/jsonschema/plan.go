@@ -8,8 +8,12 @@ import (
 
 const (
 	// MaxSubschemas is how many schemas a definition may hold, each target of
-	// references counted once.
-	MaxSubschemas = 10_000
+	// references counted once. Compiling takes time in their square.
+	MaxSubschemas = 5_000
+	// MaxExpanded is how many schemas a definition may amount to, with each
+	// target counted as often as references lead to it. It bounds the work that
+	// one value can cause.
+	MaxExpanded = 50_000
 )
 
 // plan turns a schema into the document that the validator compiles. In it
@@ -35,8 +39,11 @@ type plan struct {
 	defs    map[string]any // the entries, by number
 	numbers map[string]int // target key -> number
 	active  map[string]bool
-	count   int
 	names   bool // propertyNames occurs
+
+	count    int         // schemas so far
+	expanded int         // the same with references followed
+	weights  map[int]int // of the finished targets, by number
 
 	patterns map[string]*pattern // by their source
 }
@@ -46,7 +53,7 @@ func newPlan(tree any) (*plan, any, error) {
 	p := &plan{
 		resolver: resolver{root: tree},
 		defs:     map[string]any{}, numbers: map[string]int{}, active: map[string]bool{"": true},
-		patterns: map[string]*pattern{},
+		patterns: map[string]*pattern{}, weights: map[int]int{},
 	}
 	if obj, ok := tree.(map[string]any); ok {
 		if err := p.header(obj); err != nil {
@@ -91,7 +98,10 @@ func (p *plan) header(obj map[string]any) error {
 func (p *plan) schema(v any, at *place, depth int) (any, error) {
 	p.count++
 	if p.count > MaxSubschemas {
-		return nil, refuse(KindTooLarge, at, "", "the definition holds more than 10000 schemas")
+		return nil, refuse(KindTooLarge, at, "", "the definition holds more than 5000 schemas")
+	}
+	if err := p.expand(1, at); err != nil {
+		return nil, err
 	}
 	if depth > maxDepth {
 		return nil, tooDeep(at)
@@ -154,6 +164,14 @@ func unsupported(obj map[string]any, at *place) error {
 	return nil
 }
 
+// expand counts n schemas more.
+func (p *plan) expand(n int, at *place) error {
+	if p.expanded += n; p.expanded > MaxExpanded {
+		return refuse(KindTooLarge, at, "", "with its references followed the definition amounts to more than 50000 schemas")
+	}
+	return nil
+}
+
 // reference returns the number of the target of ref, planning it the first
 // time.
 func (p *plan) reference(ref string, at *place) (int, error) {
@@ -174,7 +192,7 @@ func (p *plan) reference(ref string, at *place) (int, error) {
 		return 0, recursive(ref, at)
 	}
 	if number, ok := p.numbers[t.key]; ok {
-		return number, nil
+		return number, p.expand(p.weights[number], at)
 	}
 	if len(p.active) > maxDepth {
 		return 0, tooDeep(at)
@@ -182,11 +200,13 @@ func (p *plan) reference(ref string, at *place) (int, error) {
 	number := len(p.numbers)
 	p.numbers[t.key] = number
 	p.active[t.key] = true
+	before := p.expanded
 	doc, err := p.schema(t.node, t.at, 1)
 	delete(p.active, t.key)
 	if err != nil {
 		return 0, err
 	}
+	p.weights[number] = p.expanded - before
 	p.defs[strconv.Itoa(number)] = doc
 	return number, nil
 }

@@ -65,7 +65,7 @@ func (in *inspector) typ(t reflect.Type, way string) (int, error) {
 		return 0, err
 	}
 	if size++; size > MaxSubschemas {
-		return 0, in.refuse(way, "the type makes more than 10000 schemas")
+		return 0, in.refuse(way, "the type makes more than 5000 schemas")
 	}
 	in.sizes[t] = size
 	return size, nil

@@ -25,6 +25,7 @@ type shape struct {
 	absent  []string // sorted names of props with a preset
 	fills   bool     // absent is found here or below, along same
 	members bool     // props are found here or below
+	alone   *shapes  // the set of this shape, where no other holds with it
 }
 
 type patternShape struct {
@@ -146,5 +147,8 @@ func (sh *shape) summarise() {
 	}
 	for _, p := range sh.maybe {
 		sh.members = sh.members || p.members
+	}
+	if len(sh.same) == 0 && len(sh.maybe) == 0 {
+		sh.alone = &shapes{list: []*shape{sh}}
 	}
 }

@@ -18,6 +18,7 @@ const maxCached = 256
 type Validator struct {
 	schema *jsonschema.Schema
 	shape  *shape
+	quick  *quick
 }
 
 // Compile compiles a schema, after [Check] with its errors. Validators are
@@ -112,7 +113,7 @@ func build(p *plan, doc any) (*Validator, error) {
 	if err == nil {
 		var schema *jsonschema.Schema
 		if schema, err = c.Compile(planURL); err == nil {
-			return &Validator{schema: schema, shape: newShape(schema)}, nil
+			return &Validator{schema: schema, shape: newShape(schema), quick: newQuick(schema)}, nil
 		}
 	}
 	// The plan holds nothing that the validator refuses; should it still, the
@@ -133,6 +134,9 @@ func textFormat(test func(string) error) func(any) error {
 // Valid reports whether the value fits the schema. It is the fast way: nothing
 // is explained.
 func (v *Validator) Valid(tree any) bool {
+	if v.quick.fits(tree, 0) {
+		return true
+	}
 	plain, _, bad := settle(tree, 0)
 	return bad == nil && v.schema.Validate(plain) == nil
 }
@@ -140,6 +144,9 @@ func (v *Validator) Valid(tree any) bool {
 // Validate returns what is wrong with a value, nil where it fits: at most 16
 // issues, sorted by location and keyword, with the same text on every run.
 func (v *Validator) Validate(tree any) []Issue {
+	if v.quick.fits(tree, 0) {
+		return nil
+	}
 	err, bad := v.run(tree)
 	switch {
 	case bad != nil:
