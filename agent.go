@@ -223,6 +223,11 @@ func (c *Ctx) agent(prompt string, opts *AgentOptions, schema *compiledSchema) (
 	if err := c.Err(); err != nil {
 		return agentOutcome{}, context.Cause(c)
 	}
+	release, err := s.budget.admit(a.modelRef)
+	if err != nil {
+		return agentOutcome{}, err
+	}
+	defer release()
 	if m.Disposition == replay.RerunDangling {
 		a.running = m.Op.Start
 		if err := a.boot(); err != nil {
@@ -440,6 +445,9 @@ func (a *agentRun) boot() error {
 		return err
 	}
 	a.state, a.resumed, a.saved = *state, true, true
+	for _, u := range a.state.UsageByModel {
+		a.seg.budget.book(u.ServedBy, u.Usage)
+	}
 	return nil
 }
 
@@ -474,6 +482,11 @@ func (a *agentRun) finish(out agentOutcome) (agentOutcome, error) {
 	}
 	if end.Usage, err = marshalJSON(out.usage); err != nil {
 		return out, err
+	}
+	if len(out.usageByModel) > 1 {
+		if end.UsageByModel, err = marshalJSON(out.usageByModel); err != nil {
+			return out, err
+		}
 	}
 	if out.err != nil && (out.status == AgentErrored) {
 		end.Error = wireError(out.err)

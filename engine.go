@@ -39,6 +39,17 @@ type Config struct {
 	RequireAttestation bool
 	// Limits are the default limits of agents.
 	Limits *UsageLimits
+	// Concurrency bounds the requests of one run that are under way at once.
+	// Default 12. ProviderConcurrency bounds those of all runs of this engine
+	// to a provider, by its id; there is no default bound.
+	Concurrency         int
+	ProviderConcurrency map[string]int
+	// Pricing is what models cost, by model reference. It goes before what the
+	// provider says. RunOptions.BudgetUSD sees only priced models.
+	Pricing map[string]Pricing
+	// ReserveUSD is what an agent must find unspent to be admitted under a
+	// budget. Default 0.5.
+	ReserveUSD float64
 	// Retry is when failed requests are sent again; nil is the default.
 	Retry *RetryPolicy
 	// MaxDepth is how deep workflows may nest. Default 1; at most 4.
@@ -87,6 +98,8 @@ const (
 	CorruptRestart OnCorruptCheckpoint = "restart"
 )
 
+const defaultConcurrency = 12
+
 const defaultPollInterval = 200 * time.Millisecond
 
 // Engine runs workflows. It is made by [NewEngine] and is safe for concurrent
@@ -95,6 +108,7 @@ type Engine struct {
 	cfg       Config
 	store     Store
 	providers map[string]Provider
+	slots     map[string]slots // by provider
 	log       *slog.Logger
 
 	goroutines sync.WaitGroup // of all segments
@@ -111,6 +125,10 @@ func NewEngine(cfg Config) (*Engine, error) {
 	cfg.Profiles = maps.Clone(cfg.Profiles)
 	cfg.Toolsets = maps.Clone(cfg.Toolsets)
 	cfg.Executors = maps.Clone(cfg.Executors)
+	cfg.Pricing = maps.Clone(cfg.Pricing)
+	if cfg.Concurrency == 0 {
+		cfg.Concurrency = defaultConcurrency
+	}
 	if cfg.PollInterval <= 0 {
 		cfg.PollInterval = defaultPollInterval
 	}
@@ -158,6 +176,21 @@ func (e *Engine) check() error {
 			return refuse(path, fmt.Sprintf("two providers have the id %q", p.ID()))
 		}
 		e.providers[p.ID()] = p
+	}
+	e.slots = make(map[string]slots, len(e.cfg.ProviderConcurrency))
+	for id, n := range e.cfg.ProviderConcurrency {
+		if n < 1 || e.providers[id] == nil {
+			return refuse(fmt.Sprintf("ProviderConcurrency[%q]", id), "a bound is at least 1 and names a registered provider")
+		}
+		e.slots[id] = newSlots(n)
+	}
+	if e.cfg.Concurrency < 1 || e.cfg.ReserveUSD < 0 {
+		return refuse("Concurrency, ReserveUSD", "a bound is at least 1 and a reserve not negative")
+	}
+	for ref, p := range e.cfg.Pricing {
+		if min(p.InputUSD, p.OutputUSD, p.CacheReadUSD, p.CacheWriteUSD) < 0 {
+			return refuse(fmt.Sprintf("Pricing[%q]", ref), "a price is not negative")
+		}
 	}
 	if e.cfg.MaxDepth < 0 || e.cfg.MaxDepth > 4 {
 		return refuse("MaxDepth", fmt.Sprintf("%d is not between 0 and 4", e.cfg.MaxDepth))

@@ -103,6 +103,9 @@ func (a *agentRun) turn() (agentOutcome, bool, error) {
 		if a.ctx.Err() != nil {
 			return a.end(a.stopped())
 		}
+		if errs.CodeOf(err) == errs.BudgetExhausted {
+			return a.unpaid(err)
+		}
 		return a.end(a.failed(err))
 	}
 	if len(a.tools) == 0 {
@@ -158,6 +161,14 @@ func (a *agentRun) end(out agentOutcome) (agentOutcome, bool, error) {
 	return out, true, err
 }
 
+// unpaid ends an agent that the budget stops: it is recorded as cancelled, so
+// that a run with a higher ceiling can begin it again.
+func (a *agentRun) unpaid(err error) (agentOutcome, bool, error) {
+	a.state.Turns--
+	out, finishErr := a.finish(agentOutcome{status: AgentCancelled, err: agentError(AgentCancelled, KindBudget, err.Error(), false)})
+	return out, true, errors.Join(finishErr, err)
+}
+
 // stopped is the outcome of an agent whose context is done: it was cancelled,
 // or its time is over.
 func (a *agentRun) stopped() agentOutcome {
@@ -184,6 +195,7 @@ func asProviderError(err error) *ProviderError {
 }
 
 func (a *agentRun) account(u Usage) {
+	a.seg.budget.book(a.served().ref, u)
 	a.state.Usage = a.state.Usage.Add(u)
 	for i := range a.state.UsageByModel {
 		if m := &a.state.UsageByModel[i]; m.ServedBy == a.served().ref && m.Role == roleLoop {
@@ -242,7 +254,11 @@ func (a *agentRun) request() (modelReply, error) {
 	policy = policy.withDefaults()
 	var spent Usage
 	for attempt := 1; ; attempt++ {
-		reply, err := a.receive(a.buildRequest())
+		req, err := a.buildRequest()
+		if err != nil {
+			return modelReply{usage: spent}, err
+		}
+		reply, err := a.receive(req)
 		spent = spent.Add(reply.usage)
 		reply.usage = spent
 		if err == nil || a.ctx.Err() != nil {
@@ -298,17 +314,21 @@ func (a *agentRun) pause(p RetryPolicy, attempt int, asked time.Duration) bool {
 	}
 }
 
-func (a *agentRun) buildRequest() *Request {
+func (a *agentRun) buildRequest() (*Request, error) {
 	req := &Request{
 		Model: a.served().model, Messages: a.project(), Tools: a.declared, Effort: a.effort,
 		MaxOutputTokens: a.limits.MaxOutputTokensPerTurn, Agent: a.info,
 	}
+	var err error
+	if req.MaxOutputTokens, err = a.seg.budget.clamp(a.served().ref, a.requestBytes(req), req.MaxOutputTokens); err != nil {
+		return nil, err
+	}
 	if a.schema == nil {
-		return req
+		return req, nil
 	}
 	if a.served().caps.StructuredOutput == StructuredNative {
 		req.Schema = a.schema.declared
-		return req
+		return req, nil
 	}
 	// The instruction is added to the request alone; the history stays clean.
 	last := len(req.Messages) - 1
@@ -319,7 +339,24 @@ func (a *agentRun) buildRequest() *Request {
 		m.Parts = append(append([]Part{}, m.Parts...), TextPart("Answer with nothing but JSON that fits this JSON Schema:\n"+string(a.schema.declared)))
 		req.Messages[last] = m
 	}
-	return req
+	return req, nil
+}
+
+// requestBytes is about how much a request sends, for an estimate of its cost.
+func (a *agentRun) requestBytes(req *Request) int {
+	n := 0
+	for _, m := range req.Messages {
+		for _, p := range m.Parts {
+			n += len(p.Text) + len(p.Args) + len(p.Result) + len(p.Block) + len(p.Data)
+		}
+	}
+	for _, t := range req.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	if a.schema != nil {
+		n += len(a.schema.declared)
+	}
+	return n
 }
 
 func (m *modelChoice) retention() string { return firstSet(m.caps.RetentionKey, m.provider.ID()) }
@@ -357,6 +394,13 @@ func (a *agentRun) receive(req *Request) (reply modelReply, err error) {
 			err = &ProviderError{Kind: KindTerminal, Message: fmt.Sprintf("the provider panicked: %v", p)}
 		}
 	}()
+	for _, s := range []slots{a.seg.slots, a.seg.e.slots[a.served().provider.ID()]} {
+		free, err := s.acquire(a.ctx)
+		if err != nil {
+			return reply, err
+		}
+		defer free()
+	}
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(a.limits.StreamIdleTimeout, func() { cancel(errStreamIdle) })

@@ -33,6 +33,8 @@ type Capabilities struct {
 	// RetentionKey says which private blocks may be sent back: those whose
 	// Provider equals it. Empty means the provider's ID.
 	RetentionKey string
+	// Pricing is what the model costs; nil where that is not known.
+	Pricing *Pricing
 }
 
 // StructuredOutputTier is a way to hold a model to a schema.

@@ -38,6 +38,9 @@ type RunOptions struct {
 	// Name and Tags are for listings.
 	Name string
 	Tags []string
+	// BudgetUSD is the ceiling of what the run's agents may cost, over all
+	// segments; zero is none. A run that reaches it ends with status exhausted.
+	BudgetUSD float64
 	// OnEvent sees every event from the first. It is called in order, one
 	// event at a time.
 	OnEvent func(Event)
@@ -53,6 +56,9 @@ type ResumeOptions[A any] struct {
 	DryRun bool
 	// Invalidate lists running entries whose operations run again.
 	Invalidate []int64
+	// BudgetUSD replaces the ceiling that the run was started with, from this
+	// segment on; zero keeps it. It must not be below what is spent.
+	BudgetUSD float64
 	// RefuseVersion makes another workflow version an error, not a warning.
 	RefuseVersion bool
 	// OnEvent sees every event from the first.
@@ -70,6 +76,8 @@ type Outcome[R any] struct {
 	Pending []Pending
 	// Usage is what the agents of this segment used; replayed ones add theirs.
 	Usage Usage
+	// Cost is what the run has cost, over all segments.
+	Cost CostReport
 	// Preview counts what the segment replayed and what it did anew.
 	Preview Preview
 }
@@ -83,6 +91,7 @@ type runOutcome struct {
 	err     error
 	pending []Pending
 	usage   Usage
+	cost    CostReport
 	preview Preview
 }
 
@@ -105,7 +114,7 @@ func (h *RunHandle[R]) Result(ctx context.Context) (Outcome[R], error) {
 		return Outcome[R]{Status: RunRunning}, ctx.Err()
 	}
 	r := h.seg.result
-	out := Outcome[R]{Status: r.status, Err: r.err, Pending: r.pending, Usage: r.usage, Preview: r.preview}
+	out := Outcome[R]{Status: r.status, Err: r.err, Pending: r.pending, Usage: r.usage, Cost: r.cost, Preview: r.preview}
 	if r.status == RunOK {
 		out.Value = *h.value
 	}
@@ -151,6 +160,12 @@ func Run[A, R any](ctx context.Context, e *Engine, w *Workflow[A, R], args A, op
 		RunID: s.runID, Status: string(RunRunning), Segments: 1, UpdatedAt: stamp(time.Now()), Name: opts.Name, Tags: opts.Tags,
 		Args: argsText, ArgsProvided: true, ArgsHash: argsHash, Genesis: newID(), ExecKeyDerivation: 2,
 		WorkflowName: w.name, WorkflowHash: w.hash(),
+	}
+	if opts.BudgetUSD < 0 {
+		return nil, errs.New(errs.Config, "Run", "BudgetUSD", "a budget is not negative")
+	}
+	if opts.BudgetUSD > 0 {
+		s.meta.BudgetUSD = &opts.BudgetUSD
 	}
 	if err := s.openNew(ctx); err != nil {
 		s.cancel(nil)
@@ -218,7 +233,7 @@ func resumeSegment[A, R any](ctx context.Context, s *segment, w *Workflow[A, R],
 	} else if s.meta.ArgsProvided {
 		return args, refuse("the run's arguments are not recorded: give them in ResumeOptions.Args", nil)
 	}
-	return args, s.beginResume(ctx)
+	return args, s.beginResume(ctx, opts.BudgetUSD)
 }
 
 // checkVersion compares the workflow's version with the recorded one. A journal
@@ -267,7 +282,7 @@ func (e *Engine) newSegment(ctx context.Context, workflow string) *segment {
 	s := &segment{
 		e: e, workflow: workflow, number: 1,
 		kick: make(chan struct{}, 1), quiet: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{}),
-		parked: make(map[int64]*parkedCall), sites: make(map[string]int64),
+		slots: newSlots(e.cfg.Concurrency), parked: make(map[int64]*parkedCall), sites: make(map[string]int64),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
@@ -350,12 +365,22 @@ func (s *segment) index(entries []*Entry, invalidate []int64) (err error) {
 	}
 	s.settled = s.fold.LastRunStatus()
 	s.ordinals = replay.SeedOrdinals(entries)
+	s.budget = s.e.newBudget(s.meta.BudgetUSD)
+	if err := s.budget.seed(entries); err != nil {
+		return err
+	}
 	s.matcher, err = replay.NewMatcher(entries, s.fold, invalidate)
 	return err
 }
 
 // beginResume writes that a new segment has begun.
-func (s *segment) beginResume(ctx context.Context) error {
+func (s *segment) beginResume(ctx context.Context, budgetUSD float64) error {
+	if budgetUSD != 0 {
+		if budgetUSD < s.budget.spent {
+			return errs.New(errs.Config, "Resume", "BudgetUSD", fmt.Sprintf("the run has spent %.6f USD already", s.budget.spent))
+		}
+		s.budget.ceiling, s.meta.BudgetUSD = &budgetUSD, &budgetUSD
+	}
 	if s.dryRun {
 		return nil
 	}

@@ -37,6 +37,8 @@ type segment struct {
 	bus      *eventBus
 	span     string // of the run
 	dryRun   bool
+	budget   *budget
+	slots    slots
 	result   runOutcome // once done is closed
 
 	versionWarning bool
@@ -370,7 +372,7 @@ func (s *segment) settle(r bodyResult) {
 func (s *segment) outcome(r bodyResult) runOutcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := runOutcome{usage: s.usage, preview: s.matcher.Preview()}
+	out := runOutcome{usage: s.usage, cost: s.budget.report(), preview: s.matcher.Preview()}
 	var stopped *cancelled
 	switch {
 	case r.suspended:
@@ -385,6 +387,8 @@ func (s *segment) outcome(r bodyResult) runOutcome {
 		if !errors.As(out.err, &stopped) {
 			out.err = &cancelled{reason: out.err.Error()}
 		}
+	case r.err != nil && s.budget.isExhausted():
+		out.status, out.err = RunExhausted, r.err
 	case r.err != nil:
 		out.status, out.err = RunError, r.err
 	default:

@@ -1,0 +1,211 @@
+package rulvar
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/internal/journal"
+)
+
+// Pricing is what a model costs, in US dollars for a million tokens. Cached
+// input is priced apart where a rate is given, at the input rate otherwise.
+type Pricing struct {
+	InputUSD, OutputUSD         float64
+	CacheReadUSD, CacheWriteUSD float64
+	// CheckedAt is the day on which somebody looked the prices up.
+	CheckedAt string
+}
+
+// cost is what usage costs.
+func (p *Pricing) cost(u Usage) float64 {
+	read, write := p.CacheReadUSD, p.CacheWriteUSD
+	if read == 0 {
+		read = p.InputUSD
+	}
+	if write == 0 {
+		write = p.InputUSD
+	}
+	plain := u.InputTokens - u.CacheReadTokens - u.CacheWriteTokens
+	return (float64(plain)*p.InputUSD + float64(u.CacheReadTokens)*read + float64(u.CacheWriteTokens)*write + float64(u.OutputTokens)*p.OutputUSD) / 1e6
+}
+
+// CostReport is what a run has cost, over all segments.
+type CostReport struct {
+	TotalUSD float64
+	// ByModel is the cost by the model that answered.
+	ByModel map[string]float64
+	// Unpriced is what models without a price have used: it is not in
+	// TotalUSD, and a ceiling does not see it.
+	Unpriced map[string]Usage
+}
+
+// budget is a run's account. The ceiling is hard for what is priced: an agent
+// is admitted with a reserve, each request is cut to what is left, and what an
+// answer cost is booked before the next request. So a run oversteps by one
+// request of each agent at work at most. It is safe for concurrent use.
+type budget struct {
+	price   func(model string) *Pricing
+	reserve float64  // of an agent
+	ceiling *float64 // nil is none
+
+	mu        sync.Mutex
+	spent     float64
+	committed float64
+	byModel   map[string]float64
+	unpriced  map[string]Usage
+	exhausted bool
+}
+
+const defaultReserveUSD = 0.5
+
+func (e *Engine) newBudget(ceiling *float64) *budget {
+	reserve := e.cfg.ReserveUSD
+	if reserve == 0 {
+		reserve = defaultReserveUSD
+	}
+	return &budget{price: e.price, reserve: reserve, ceiling: ceiling, byModel: make(map[string]float64), unpriced: make(map[string]Usage)}
+}
+
+// price returns the price of a model: the engine's, or its provider's.
+func (e *Engine) price(ref string) *Pricing {
+	if p, ok := e.cfg.Pricing[ref]; ok {
+		return &p
+	}
+	if p, model, err := e.provider(ref); err == nil {
+		return p.Capabilities(model).Pricing
+	}
+	return nil
+}
+
+// seed books what earlier segments have spent. Agents without an end are
+// booked when they go on from their checkpoint.
+func (b *budget) seed(entries []*Entry) error {
+	for _, en := range entries {
+		if en.Kind != journal.KindAgent || en.Ref == nil || en.Usage == nil {
+			continue
+		}
+		var u Usage
+		var parts []modelUsage
+		if err := json.Unmarshal(en.Usage, &u); err != nil {
+			return errs.Wrap(errs.JournalOrder, "budget", fmt.Sprintf("entry %d", en.Seq), "the recorded usage has a wrong shape", err)
+		}
+		if en.UsageByModel != nil {
+			if err := json.Unmarshal(en.UsageByModel, &parts); err != nil {
+				return errs.Wrap(errs.JournalOrder, "budget", fmt.Sprintf("entry %d", en.Seq), "the recorded usage has a wrong shape", err)
+			}
+		} else {
+			parts = []modelUsage{{ServedBy: en.ServedBy, Usage: u}}
+		}
+		for _, p := range parts {
+			b.book(p.ServedBy, p.Usage)
+		}
+	}
+	return nil
+}
+
+// book adds what a model has used.
+func (b *budget) book(model string, u Usage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.price(model)
+	if p == nil {
+		b.unpriced[model] = b.unpriced[model].Add(u)
+		return
+	}
+	c := p.cost(u)
+	b.spent += c
+	b.byModel[model] += c
+}
+
+// admit reserves for an agent, or refuses it.
+func (b *budget) admit(model string) (release func(), err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ceiling == nil || b.price(model) == nil {
+		return func() {}, nil
+	}
+	if b.spent+b.committed+b.reserve > *b.ceiling {
+		return nil, b.refuse("an agent cannot be admitted", b.reserve)
+	}
+	b.committed += b.reserve
+	return func() {
+		b.mu.Lock()
+		b.committed -= b.reserve
+		b.mu.Unlock()
+	}, nil
+}
+
+// clamp bounds the output of a request by what is left, and refuses one that
+// cannot be paid at all. bytes is the size of the request; four of them count
+// as a token.
+func (b *budget) clamp(model string, bytes, limit int) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.price(model)
+	if b.ceiling == nil || p == nil || p.OutputUSD == 0 {
+		return limit, nil
+	}
+	left := *b.ceiling - b.spent - float64((bytes+3)/4)*p.InputUSD/1e6
+	tokens := int(left * 1e6 / p.OutputUSD)
+	if tokens < 1 {
+		return 0, b.refuse("a request cannot be paid", 0)
+	}
+	if limit == 0 || tokens < limit {
+		return tokens, nil
+	}
+	return limit, nil
+}
+
+// refuse makes the error of a ceiling. b.mu is held.
+func (b *budget) refuse(msg string, proposed float64) error {
+	b.exhausted = true
+	e := errs.New(errs.BudgetExhausted, "budget", "", fmt.Sprintf("%s: %.6f USD of %.6f are spent, %.6f reserved", msg, b.spent, *b.ceiling, b.committed))
+	e.Data = map[string]any{"account": "run", "spentUsd": b.spent, "committedReserveUsd": b.committed, "proposedReserveUsd": proposed, "ceilingUsd": *b.ceiling}
+	return e
+}
+
+func (b *budget) report() CostReport {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := CostReport{TotalUSD: b.spent, ByModel: make(map[string]float64), Unpriced: make(map[string]Usage)}
+	for m, c := range b.byModel {
+		r.ByModel[m] = c
+	}
+	for m, u := range b.unpriced {
+		r.Unpriced[m] = u
+	}
+	return r
+}
+
+func (b *budget) isExhausted() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.exhausted
+}
+
+// slots bounds how many requests are under way at once. A parked agent makes
+// no request and so holds no slot. The zero bound is none.
+type slots chan struct{}
+
+func newSlots(n int) slots {
+	if n <= 0 {
+		return nil
+	}
+	return make(slots, n)
+}
+
+// acquire waits for a slot or for the context.
+func (s slots) acquire(ctx context.Context) (release func(), err error) {
+	if s == nil {
+		return func() {}, nil
+	}
+	select {
+	case s <- struct{}{}:
+		return func() { <-s }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
