@@ -400,3 +400,43 @@ func TestReadonlyDenies(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"risk":["write","destructive"]}`, string(text))
 }
+
+func TestStructuredOutputTiers(t *testing.T) {
+	open := json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"}}}`)
+	closed := json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}`)
+	emit := func(args string) rulvartest.Turn {
+		return rulvartest.Turn{Calls: []rulvartest.Call{{Tool: "emit_result", Args: args}}}
+	}
+	for _, c := range []struct {
+		name   string
+		tier   rulvar.StructuredOutputTier
+		schema json.RawMessage
+		turns  []rulvartest.Turn
+		native bool
+		choice string
+	}{
+		{"native", rulvar.StructuredNative, closed, []rulvartest.Turn{{Text: `{"a":"x"}`}, {Text: `{"a":1}`}}, true, ""},
+		{"native, open schema", rulvar.StructuredNative, open, []rulvartest.Turn{emit(`{"a":"x"}`), emit(`{"a":1}`)}, false, "tool:emit_result"},
+		{"forced tool", rulvar.StructuredForcedTool, closed, []rulvartest.Turn{emit(`{"a":"x"}`), emit(`{"a":1}`)}, false, "tool:emit_result"},
+		{"prompt", rulvar.StructuredPrompt, closed, []rulvartest.Turn{{Text: "no"}, {Text: "```json\n{\"a\":1}\n```"}}, false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx := testCtx(t)
+			model := rulvartest.NewProvider("test", rulvartest.Script{Turns: c.turns})
+			model.Caps = rulvar.Capabilities{StructuredOutput: c.tier}
+			engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m"})
+			w := rulvar.DefineWorkflow("w", func(c2 *rulvar.Ctx, _ int) (json.RawMessage, error) {
+				return rulvar.Agent[json.RawMessage](c2, "go", &rulvar.AgentOptions{Schema: c.schema})
+			})
+			h, err := rulvar.Run(ctx, engine, w, 0, nil)
+			require.NoError(t, err)
+			out, err := h.Result(ctx)
+			require.NoError(t, err)
+			require.JSONEq(t, `{"a":1}`, string(out.Value))
+			reqs := model.Requests()
+			require.Len(t, reqs, 2)
+			require.Equal(t, c.native, reqs[0].Schema != nil)
+			require.Equal(t, c.choice, reqs[0].ToolChoice)
+		})
+	}
+}

@@ -109,7 +109,7 @@ func (a *agentRun) turn() (agentOutcome, bool, error) {
 		return a.end(a.failed(err))
 	}
 	if len(a.tools) == 0 {
-		reply.calls = nil // nobody offered any; every call in a history needs a result
+		reply.keepForced(a.schema != nil)
 	}
 	a.state.Messages = append(a.state.Messages, reply.message())
 	switch reply.finish {
@@ -118,7 +118,7 @@ func (a *agentRun) turn() (agentOutcome, bool, error) {
 	case FinishContextWindow:
 		return a.end(a.failed(&ProviderError{Kind: KindTerminal, Message: "the conversation is larger than the model's context window"}))
 	}
-	if len(reply.calls) > 0 {
+	if len(reply.calls) > 0 && reply.forced == nil {
 		p := &pendingTurn{Awaiting: reply.calls[0], Remaining: reply.calls[1:]}
 		return a.finishTurn(p)
 	}
@@ -129,7 +129,7 @@ func (a *agentRun) turn() (agentOutcome, bool, error) {
 // where it does not fit the schema.
 func (a *agentRun) answer(reply modelReply) (agentOutcome, bool, error) {
 	text := reply.text
-	if reply.finish == FinishMaxTokens && strings.TrimSpace(text) == "" {
+	if reply.finish == FinishMaxTokens && strings.TrimSpace(text) == "" && reply.forced == nil {
 		return a.end(a.limited("the answer was cut before it began: raise the output limit"))
 	}
 	if a.schema == nil {
@@ -139,17 +139,55 @@ func (a *agentRun) answer(reply modelReply) (agentOutcome, bool, error) {
 		}
 		return a.end(agentOutcome{status: AgentOK, output: out})
 	}
+	if reply.forced != nil {
+		text = string(reply.forced.Args)
+	}
 	value, issues := a.schema.parseAnswer(text)
 	if issues == nil {
+		a.answerForced(reply, "accepted", false)
 		return a.end(agentOutcome{status: AgentOK, output: value})
 	}
 	if a.state.SchemaAttempts >= maxSchemaRetries {
+		a.answerForced(reply, "refused", true)
 		return a.end(agentOutcome{status: AgentErrored, err: agentError(AgentErrored, KindSchemaMismatch, "the answer does not fit the schema: "+strings.Join(issues, "; "), false)})
 	}
 	a.state.SchemaAttempts++
 	again := "The answer does not fit the required JSON Schema. Answer again with only the JSON.\n- " + strings.Join(issues[:min(len(issues), 16)], "\n- ")
-	a.state.Messages = append(a.state.Messages, Message{Role: RoleUser, Parts: []Part{TextPart(again)}})
+	if !a.answerForced(reply, again, true) {
+		a.state.Messages = append(a.state.Messages, Message{Role: RoleUser, Parts: []Part{TextPart(again)}})
+	}
 	return agentOutcome{}, false, a.save(nil)
+}
+
+// emitTool is the tool that a model is made to call with its answer where it
+// can be held to a schema in no other way. It is never dispatched.
+const emitTool = "emit_result"
+
+// answerForced gives the call of [emitTool] its result, so that the history
+// stays whole. It reports whether there was such a call.
+func (a *agentRun) answerForced(reply modelReply, text string, failed bool) bool {
+	if reply.forced == nil {
+		return false
+	}
+	result := map[string]string{"result": text}
+	if failed {
+		result = map[string]string{"error": text}
+	}
+	a.state.Messages = append(a.state.Messages, Message{Role: RoleTool, Parts: []Part{
+		{Type: PartToolResult, ID: reply.forced.ID, Name: emitTool, Result: mustMarshal(result), IsError: failed},
+	}})
+	return true
+}
+
+// tier is how this request is held to the schema.
+func (a *agentRun) tier() StructuredOutputTier {
+	switch tier := a.served().caps.StructuredOutput; {
+	case tier == StructuredNative && a.schema.closed():
+		return StructuredNative
+	case (tier == StructuredNative || tier == StructuredForcedTool) && len(a.tools) == 0:
+		return StructuredForcedTool
+	}
+	return StructuredPrompt
 }
 
 // end writes the end of the agent.
@@ -226,8 +264,22 @@ type modelReply struct {
 	text   string
 	raw    []Part // private blocks, kept at the head of the message
 	calls  []pendingCall
+	forced *pendingCall // the call of emitTool that is the answer
 	finish FinishReason
 	usage  Usage
+}
+
+// keepForced drops the calls of a model that has no tools, since every call in
+// a history needs a result, except the one that carries its answer.
+func (r *modelReply) keepForced(typed bool) {
+	calls := r.calls
+	r.calls = nil
+	for _, c := range calls {
+		if typed && c.Name == emitTool && r.forced == nil {
+			r.calls = []pendingCall{c}
+			r.forced = &r.calls[0]
+		}
+	}
 }
 
 func (r *modelReply) message() Message {
@@ -326,8 +378,13 @@ func (a *agentRun) buildRequest() (*Request, error) {
 	if a.schema == nil {
 		return req, nil
 	}
-	if a.served().caps.StructuredOutput == StructuredNative {
+	switch a.tier() {
+	case StructuredNative:
 		req.Schema = a.schema.declared
+		return req, nil
+	case StructuredForcedTool:
+		req.Tools = []ToolDeclaration{{Name: emitTool, Description: "Give the answer.", Parameters: a.schema.declared}}
+		req.ToolChoice = "tool:" + emitTool
 		return req, nil
 	}
 	// The instruction is added to the request alone; the history stays clean.

@@ -120,6 +120,38 @@ func compileSchema(tree any, declared json.RawMessage) (compiledSchema, error) {
 	}, nil
 }
 
+// closed reports whether every object of the canonical schema is closed and
+// requires all its members, which providers demand of a native schema.
+func (s *compiledSchema) closed() bool {
+	tree, err := jcs.Parse(s.canonical)
+	return err == nil && closedTree(tree)
+}
+
+func closedTree(tree any) bool {
+	switch t := tree.(type) {
+	case []any:
+		for _, v := range t {
+			if !closedTree(v) {
+				return false
+			}
+		}
+	case map[string]any:
+		props, isObject := t["properties"].(map[string]any)
+		if t["type"] == "object" || isObject {
+			required, _ := t["required"].([]any)
+			if t["additionalProperties"] != false || len(required) < len(props) {
+				return false
+			}
+		}
+		for _, v := range t {
+			if !closedTree(v) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 func decodeAs[T any](in json.RawMessage) (T, error) {
 	var v T
 	tree, err := jcs.Parse(in)

@@ -19,6 +19,10 @@ import (
 // request gets follows from how many answers the conversation already holds.
 // So the same script serves a run, and its resume in another process.
 type Provider struct {
+	// Caps is what [Provider.Capabilities] answers; the zero value is a model
+	// that can do everything. Set it before the first use.
+	Caps rulvar.Capabilities
+
 	id      string
 	scripts []Script
 
@@ -81,8 +85,11 @@ func NewProvider(id string, scripts ...Script) *Provider {
 // ID implements [rulvar.Provider].
 func (p *Provider) ID() string { return p.id }
 
-// Capabilities implements [rulvar.Provider]: a model that can do everything.
+// Capabilities implements [rulvar.Provider].
 func (p *Provider) Capabilities(string) rulvar.Capabilities {
+	if p.Caps != (rulvar.Capabilities{}) {
+		return p.Caps
+	}
 	return rulvar.Capabilities{StructuredOutput: rulvar.StructuredNative, ContextWindow: 1_000_000, MaxOutputTokens: 64_000}
 }
 
