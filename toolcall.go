@@ -31,6 +31,9 @@ func (a *agentRun) finishTurn(p *pendingTurn) (agentOutcome, bool, error) {
 		}
 		turn := &pendingTurn{Executed: p.Executed, Awaiting: call, Remaining: calls[i+1:]}
 		job := &toolJob{a: a, call: call, turn: turn, awaited: resumed && i == 0, dispatched: p.Dispatched == call.ID && resumed && i == 0}
+		if job.dispatched {
+			turn.Dispatched = call.ID // until the call has a result, the next process must know it too
+		}
 		done, err := job.run()
 		if err != nil {
 			if a.ctx.Err() == nil {
@@ -182,6 +185,7 @@ func (j *toolJob) interrupted() bool {
 }
 
 func (j *toolJob) interruptedResult() executedCall {
+	j.a.state.ToolCallsUsed++
 	return j.fail("interrupted", map[string]any{"error": "the call was interrupted and its outcome is unknown: find out before you try again", "interrupted": true})
 }
 
@@ -375,14 +379,16 @@ func (j *toolJob) consume(sus *replay.Suspension) error {
 // execute runs the call with exactly the input that was judged.
 func (j *toolJob) execute(tc *ToolContext, input json.RawMessage) (executedCall, error) {
 	a := j.a
-	a.state.ToolCallsUsed++
 	tc.input, tc.approved = input, j.verdict.Verdict == VerdictAsk
 	if !j.idempotent() && a.seg.e.cfg.OnInterrupted != InterruptedRerun {
+		// The call is not counted yet: a resume, which has to do with it again,
+		// counts it then.
 		j.turn.Dispatched = j.call.ID
 		if err := a.save(j.turn); err != nil {
 			return executedCall{}, err
 		}
 	}
+	a.state.ToolCallsUsed++
 	out, err := j.dispatch(tc, input)
 	if err != nil {
 		return j.failed(err), nil
