@@ -73,77 +73,80 @@ func (l *plainLine) segments() []Segment {
 
 // readBoth runs the two readers and joins what they found.
 func (c *Command) readBoth() {
-	strict, lost := readStrict(c.text)
+	strict, lost := readStrict(c.text, false)
 	c.complete, c.unread = lost == "", lost
 	if c.unjudged = treeFits(c.text); c.unjudged != "" {
-		c.segs = strict
+		c.segs, _ = readStrict(c.text, true)
 		return
 	}
+	bash, onlyBash, parsed := readTree(c.text, &bashParsers)
 	var posix []Segment
-	bash, parsed := readTree(c.text, &bashParsers)
+	if !parsed || onlyBash {
+		posix, _, _ = readTree(c.text, &posixParsers)
+	}
 	if !parsed {
 		c.unjudged = whyParse
-	}
-	if !parsed || dialectsDiffer(c.text) {
-		posix, _ = readTree(c.text, &posixParsers)
-	}
-	if parsed && c.complete && agree(strict, bash) && posix == nil {
-		c.segs = strict
-		c.note(strict)
+		strict, _ = readStrict(c.text, true)
+		c.join(bash, posix, strict)
 		return
 	}
-	if parsed {
-		c.compare(strict, bash)
+	agreed := c.compare(strict, bash)
+	switch {
+	case agreed && c.complete && posix == nil:
+		c.segs = strict
+		c.note(strict)
+	case agreed && posix == nil:
+		c.segs = bash
+		c.note(bash)
+	case c.complete:
+		c.join(strict, bash, posix)
+	default:
+		c.join(bash, posix, strict)
 	}
-	c.join(bash, posix, strict, parsed)
 }
 
-// compare notes where the readers disagree about a text that both have read.
-func (c *Command) compare(strict, bash []Segment) {
-	sure := strict
+// compare notes where the readers disagree about a text that both have read: on
+// all of it, or on what stands in front of the place where the strict reader was
+// lost.
+func (c *Command) compare(strict, bash []Segment) (agreed bool) {
 	if !c.complete {
-		for i := range strict {
-			if strict[i].rough {
-				sure = strict[:i]
-				break
-			}
-		}
-		if len(sure) <= len(bash) {
-			bash = bash[:len(sure)]
-		}
+		bash = bash[:min(len(strict), len(bash))]
 	}
 	switch {
-	case !agree(sure, bash):
+	case !agree(strict, bash):
 		c.unjudged = whyDisagree
+		return false
 	case !c.complete && commentSwallows(c.text):
 		c.unjudged = whySwallow
-	case !c.complete && strings.ContainsFunc(c.text, func(r rune) bool { return r < ' ' && r != '\t' && r != '\n' || r == 0x7f }):
+	case !c.complete && holdsControl(c.text):
 		c.unjudged = whyControl
 	}
+	return true
+}
+
+// holdsControl tells whether text holds a control character other than the tab
+// and the newline. The grammar library drops some that shells keep.
+func holdsControl(text string) bool {
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; c < ' ' && c != '\t' && c != '\n' || c == 0x7f {
+			return true
+		}
+	}
+	return false
 }
 
 // join makes one list of what the readers found, without repeating what they
-// agree on. The strict reader's rough segments count only where no parser read
-// the text to its end.
-func (c *Command) join(bash, posix, strict []Segment, parsed bool) {
+// agree on.
+func (c *Command) join(lists ...[]Segment) {
 	seen := make(map[string]bool)
-	add := func(list []Segment) {
+	for _, list := range lists {
 		for i := range list {
-			if list[i].rough && parsed {
-				continue
-			}
 			if k := list[i].key(); !seen[k] {
 				seen[k] = true
 				c.segs = append(c.segs, list[i])
 			}
 		}
 	}
-	if c.complete {
-		add(strict)
-	}
-	add(bash)
-	add(posix)
-	add(strict)
 	c.note(c.segs)
 }
 

@@ -187,8 +187,8 @@ func continues(text string) bool {
 // duplication returns the index after a redirection that names no file, of
 // which the digits begin at i and the operator at j, or -1 if it is any other.
 func duplication(line string, i, j int) int {
-	if i < j && !isDigits(line[i:j]) {
-		return -1
+	if i < j && (j-i > 1 || line[i] < '0' || line[i] > '9') {
+		return -1 // not all shells know descriptors of two digits
 	}
 	k := j + 1
 	if k < len(line) && line[k] == '&' { // >&1 2>&-

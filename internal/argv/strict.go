@@ -23,6 +23,8 @@ const (
 	whyTarget       = "a redirection without a plain target"
 	whyCommandWord  = "the name of the command depends on an expansion"
 	whyAssign       = "an assignment that not all shells know"
+	whyAmpersand    = "words behind &>, which not all shells take for a redirection"
+	whyBigNumber    = "a descriptor of two digits, which not all shells take for one"
 	whyVarRedirect  = "a redirection to a descriptor in a variable"
 	whyNothing      = "there is no command"
 )
@@ -32,16 +34,19 @@ const (
 // place: from there on the segments are rough, good for finding a denied
 // command in a text that no parser takes, and for nothing else.
 type strictReader struct {
-	src     string
-	pos     int
-	segs    []Segment
-	cur     Segment
-	from    int  // where cur begins
-	needs   bool // the last separator needs a command behind it
-	lost    bool
-	why     string // why the place was lost
-	pending []hereDoc
-	buf     []byte
+	src  string
+	pos  int
+	segs []Segment
+	cur  Segment
+	from int // where cur begins
+	// ampersand: the segment has a redirection by &>, which dash takes for the end
+	// of a command and a redirection of the next.
+	ampersand bool
+	needs     bool // the last separator needs a command behind it
+	lost      bool
+	why       string // why the place was lost
+	pending   []hereDoc
+	buf       []byte
 }
 
 type hereDoc struct {
@@ -50,17 +55,30 @@ type hereDoc struct {
 }
 
 // readStrict returns the segments of text, and why they are not certainly all
-// there is, or "".
-func readStrict(text string) (segs []Segment, why string) {
+// there is, or "". With rough it goes on where it lost its place; without, it
+// returns the segments in front of that place.
+func readStrict(text string, rough bool) (segs []Segment, why string) {
 	r := strictReader{src: text}
 	for r.pos < len(r.src) {
-		r.token()
+		if r.token(); r.lost && !rough {
+			return r.sure(), r.why
+		}
 	}
 	if r.needs && r.cur.empty() {
 		r.lose(whyOperator)
 	}
 	r.end()
 	return r.segs, r.why
+}
+
+// sure returns the segments that ended before the reader lost its place.
+func (r *strictReader) sure() []Segment {
+	for i := range r.segs {
+		if r.segs[i].rough {
+			return r.segs[:i]
+		}
+	}
+	return r.segs
 }
 
 // lose notes that the reader is no longer certain where it is, and why the
@@ -83,7 +101,7 @@ func (r *strictReader) end() {
 		r.segs = append(r.segs, r.cur)
 	}
 	r.cur = Segment{rough: r.lost}
-	r.from = r.pos
+	r.from, r.ampersand = r.pos, false
 }
 
 // finish applies what can be said only of a whole segment.
@@ -197,6 +215,9 @@ func (r *strictReader) takeWord() {
 			if raw != w.Text {
 				r.lose(whyTarget)
 			}
+			if len(raw) > 1 {
+				r.cur.problem(whyBigNumber)
+			}
 			r.redirect(w.Text)
 			return
 		case raw[0] == '{' && raw[len(raw)-1] == '}':
@@ -204,6 +225,9 @@ func (r *strictReader) takeWord() {
 			r.redirect(w.Text)
 			return
 		}
+	}
+	if r.ampersand {
+		r.cur.problem(whyAmpersand)
 	}
 	if len(r.cur.Words) == 0 {
 		if nameEnd > 0 {

@@ -37,6 +37,7 @@ func (r *strictReader) redirect(fd string) {
 		r.cur.problem(whyTarget)
 	}
 	r.cur.Redirects = append(r.cur.Redirects, red)
+	r.ampersand = r.ampersand || op[0] == '&'
 }
 
 // operator takes the operator at the current place.

@@ -67,54 +67,26 @@ var (
 )
 
 // readTree returns every simple command of text, wherever it stands, as the
-// grammar library reads it, and whether it read all of the text. What it read in
-// front of an error is returned too: a shell runs a text line by line and gets
-// as far.
-func readTree(text string, parsers *sync.Pool) (segs []Segment, ok bool) {
-	w := walker{src: text}
+// grammar library reads it, whether something in it is only known to Bash, so that
+// the POSIX dialect may read it otherwise, and whether it read all of the text.
+// What it read in front of an error is returned too: a shell runs a text line by
+// line and gets as far.
+func readTree(text string, parsers *sync.Pool) (segs []Segment, onlyBash, ok bool) {
+	w := walker{src: text, segs: make([]Segment, 0, 1+len(text)/32), buf: make([]byte, 0, 64)}
 	defer func() {
 		if recover() != nil {
-			segs, ok = w.segs, false
+			segs, onlyBash, ok = w.segs, true, false
 		}
 	}()
 	p := parsers.Get().(*syntax.Parser)
 	for stmt, err := range p.StmtsSeq(strings.NewReader(text)) {
 		if err != nil {
-			return w.segs, false
+			return w.segs, true, false
 		}
 		w.stmt(stmt)
 	}
 	parsers.Put(p)
-	return w.segs, true
-}
-
-// dialectsDiffer tells whether the POSIX dialect may read text otherwise than
-// Bash does. It looks for the beginnings of everything that only Bash knows.
-func dialectsDiffer(text string) bool {
-	for i := 1; i < len(text); i++ {
-		c, before := text[i], text[i-1]
-		switch c {
-		case '(':
-			if before != '$' && before != ' ' && before != '\n' && before != '\t' && before != ';' {
-				return true // ((, =(, <(, @(, f(
-			}
-		case '\'', '"', '[':
-			if before == '$' || c == '[' && before == '[' {
-				return true
-			}
-		case '&', '>', '<', '=':
-			if c == '&' && (before == '|' || before == ';') || c == '>' && (before == '&' || before == '}') ||
-				c == '<' && (before == '<' || before == '}') || c == '=' && (before == '+' || before == ']') {
-				return true
-			}
-		}
-	}
-	for _, word := range [...]string{"function", "select", "coproc", "time", "let ", "declare", "typeset", "local", "nameref", "${"} {
-		if strings.Contains(text, word) {
-			return true
-		}
-	}
-	return false
+	return w.segs, w.onlyBash, true
 }
 
 // commentSwallows tells whether text may hold a comment that ends in a

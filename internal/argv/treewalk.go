@@ -11,17 +11,35 @@ type walker struct {
 	src    string
 	segs   []Segment
 	capped int // how many substitutions we are in
+	buf    []byte
+	free   []*Segment
+	// onlyBash is set by everything that the POSIX dialect reads otherwise. Where
+	// there is nothing of the kind, both dialects take the same steps.
+	onlyBash bool
 }
 
 // add appends a segment. Inside a substitution a command asks, whatever the
 // tables say.
-func (w *walker) add(s Segment) {
+func (w *walker) add(s *Segment) {
 	if w.capped > 0 {
 		s.capped = true
 	}
 	s.finish()
-	w.segs = append(w.segs, s)
+	w.segs = append(w.segs, *s)
 }
+
+// take returns an empty segment to fill, and release takes it back.
+func (w *walker) take() *Segment {
+	if n := len(w.free); n > 0 {
+		s := w.free[n-1]
+		w.free = w.free[:n-1]
+		*s = Segment{}
+		return s
+	}
+	return new(Segment)
+}
+
+func (w *walker) release(s *Segment) { w.free = append(w.free, s) }
 
 // source returns the text of a node.
 func (w *walker) source(n syntax.Node) string {
@@ -42,36 +60,42 @@ func (w *walker) stmt(s *syntax.Stmt) {
 	if s == nil {
 		return
 	}
-	var seg Segment
+	seg := w.take()
+	defer w.release(seg)
 	var args []*syntax.Word
 	switch cmd := s.Cmd.(type) {
 	case *syntax.CallExpr:
 		for _, a := range cmd.Assigns {
-			w.assign(a, &seg)
+			w.assign(a, seg)
 		}
 		args = cmd.Args
+		seg.Words = make([]Word, 0, len(args))
 		for _, x := range args {
-			seg.Words = append(seg.Words, w.word(x, &seg))
+			seg.Words = append(seg.Words, w.word(x, seg))
 		}
 	case *syntax.DeclClause:
+		w.onlyBash = true
 		seg.Words = append(seg.Words, Static(cmd.Variant.Value))
 		for _, a := range cmd.Args {
-			w.declared(a, &seg)
+			w.declared(a, seg)
 		}
 	case *syntax.LetClause:
+		w.onlyBash = true
 		seg.Words = append(seg.Words, Static("let"), unknown(""))
 		for _, x := range cmd.Exprs {
-			w.arithm(x, &seg)
+			w.arithm(x, seg)
 		}
 	case *syntax.ArithmCmd:
+		w.onlyBash = true
 		seg.Words = append(seg.Words, Static("(("), unknown(""))
-		w.arithm(cmd.X, &seg)
+		w.arithm(cmd.X, seg)
 	case *syntax.TestClause:
+		w.onlyBash = true
 		seg.Words = append(seg.Words, Static("[["), unknown(""))
-		w.test(cmd.X, &seg)
+		w.test(cmd.X, seg)
 	case nil:
 	default:
-		w.compound(cmd, &seg)
+		w.compound(cmd, seg)
 		if len(s.Redirs) == 0 && seg.Problem == "" {
 			return
 		}
@@ -81,7 +105,7 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		// them in turn, at every level again.
 		seg.Text = strings.TrimRight(w.source(s), " \t\n;&")
 	}
-	w.redirects(s.Redirs, args, &seg)
+	w.redirects(s.Redirs, args, seg)
 	w.add(seg)
 }
 
@@ -107,6 +131,7 @@ func (w *walker) compound(cmd syntax.Command, seg *Segment) {
 		w.stmts(cmd.Cond)
 		w.stmts(cmd.Do)
 	case *syntax.ForClause:
+		w.onlyBash = w.onlyBash || cmd.Select || cmd.Braces
 		w.loop(cmd.Loop, seg)
 		w.stmts(cmd.Do)
 	case *syntax.CaseClause:
@@ -115,6 +140,7 @@ func (w *walker) compound(cmd syntax.Command, seg *Segment) {
 			for _, p := range item.Patterns {
 				w.visit(p, seg)
 			}
+			w.onlyBash = w.onlyBash || item.Op != syntax.Break
 			w.stmts(item.Stmts)
 		}
 	case *syntax.Block:
@@ -124,10 +150,13 @@ func (w *walker) compound(cmd syntax.Command, seg *Segment) {
 	case *syntax.BinaryCmd:
 		w.binary(cmd)
 	case *syntax.FuncDecl:
+		w.onlyBash = w.onlyBash || cmd.RsrvWord
 		w.stmt(cmd.Body)
 	case *syntax.TimeClause:
+		w.onlyBash = true
 		w.stmt(cmd.Stmt)
 	case *syntax.CoprocClause:
+		w.onlyBash = true
 		if cmd.Name != nil {
 			w.visit(cmd.Name, seg)
 		}
@@ -143,12 +172,14 @@ func (w *walker) binary(cmd *syntax.BinaryCmd) {
 	var right []*syntax.Stmt
 	x := cmd.X
 	right = append(right, cmd.Y)
+	w.onlyBash = w.onlyBash || cmd.Op == syntax.PipeAll
 	for {
 		next, ok := x.Cmd.(*syntax.BinaryCmd)
 		if !ok || len(x.Redirs) > 0 {
 			break
 		}
 		right = append(right, next.Y)
+		w.onlyBash = w.onlyBash || next.Op == syntax.PipeAll
 		x = next.X
 	}
 	w.stmt(x)
@@ -164,6 +195,7 @@ func (w *walker) loop(loop syntax.Loop, seg *Segment) {
 			w.visit(x, seg)
 		}
 	case *syntax.CStyleLoop:
+		w.onlyBash = true
 		for _, x := range []syntax.ArithmExpr{l.Init, l.Cond, l.Post} {
 			w.arithm(x, seg)
 		}
@@ -183,6 +215,7 @@ func (w *walker) assign(a *syntax.Assign, seg *Segment) {
 		as.Name = a.Name.Value
 	}
 	if as.odd {
+		w.onlyBash = true
 		seg.problem(whyAssign)
 	}
 	w.subscript(a.Index, seg)
@@ -250,11 +283,16 @@ func (w *walker) redirects(list []*syntax.Redirect, args []*syntax.Word, seg *Se
 		red := Redirect{Op: r.Op.String(), at: at}
 		if r.N != nil {
 			red.FD = r.N.Value
+			w.onlyBash = w.onlyBash || !isDigits(red.FD)
 		}
 		w.visit(r.Hdoc, seg)
 		if r.Word != nil {
 			red.Target = w.word(r.Word, seg)
 			red.glued = int(r.Word.Pos().Offset()) == int(r.OpPos.Offset())+len(red.Op)
+		}
+		switch r.Op {
+		case syntax.RdrAll, syntax.AppAll, syntax.WordHdoc:
+			w.onlyBash = true
 		}
 		switch r.Op {
 		case syntax.Hdoc, syntax.DashHdoc:

@@ -7,11 +7,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// treeWord is a word of the tree while it is turned into one of ours.
+// treeWord is a word of the tree while it is turned into one of ours. Its text
+// is the end of the walker's buffer, from base on.
 type treeWord struct {
 	Word
-	buf         []byte
-	first, last int // as in wordState
+	base        int
+	first, last int // as in wordState, from the beginning of the buffer
 	bracket     bool
 	open        bool
 	seg         *Segment
@@ -19,77 +20,129 @@ type treeWord struct {
 
 // word turns a word of the tree into one of ours, and walks what it runs.
 func (w *walker) word(x *syntax.Word, seg *Segment) Word {
-	t := treeWord{seg: seg}
+	if len(x.Parts) == 1 {
+		if plain, ok := plainPart(x.Parts[0]); ok {
+			return plain
+		}
+	}
+	t := treeWord{seg: seg, base: len(w.buf)}
 	for _, p := range x.Parts {
 		w.part(&t, p, false)
 	}
-	raw := w.source(x)
-	if t.open && (strings.Contains(raw, ",") || strings.Contains(raw, "..")) {
-		t.flags |= brace
+	if t.open || t.kind != fixed {
+		raw := w.source(x)
+		if t.open && (strings.Contains(raw, ",") || strings.Contains(raw, "..")) {
+			t.flags |= brace
+		}
+		if t.kind != fixed {
+			t.Text, t.known = raw, &affixes{string(w.buf[t.base:t.first]), string(w.buf[t.last:])}
+		}
 	}
-	t.Text = string(t.buf)
-	if t.kind != fixed {
-		t.known, t.Text = &affixes{t.Text[:t.first], t.Text[t.last:]}, raw
+	if t.kind == fixed {
+		t.Text = string(w.buf[t.base:])
 	}
+	w.buf = w.buf[:t.base]
 	return t.Word
 }
 
-func (t *treeWord) expansion(inQuotes, every bool) {
+// plainPart returns the word of a part in which nothing needs a second look.
+func plainPart(p syntax.WordPart) (Word, bool) {
+	switch p := p.(type) {
+	case *syntax.Lit:
+		for i := 0; i < len(p.Value); i++ {
+			if c := plainClass[p.Value[i]]; c != bare && c != assigns {
+				return Word{}, false
+			}
+		}
+		return Word{Text: p.Value}, true
+	case *syntax.SglQuoted:
+		if p.Dollar || !plainText(p.Value) {
+			return Word{}, false
+		}
+		return Word{Text: p.Value, flags: quoted}, true
+	case *syntax.DblQuoted:
+		if p.Dollar || len(p.Parts) != 1 {
+			return Word{}, false
+		}
+		if l, ok := p.Parts[0].(*syntax.Lit); ok && plainText(l.Value) && strings.IndexByte(l.Value, '\\') < 0 {
+			return Word{Text: l.Value, flags: quoted}, true
+		}
+	}
+	return Word{}, false
+}
+
+// plainText tells whether s is printable ASCII.
+func plainText(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *walker) expansion(t *treeWord, inQuotes, every bool) {
 	if t.kind == fixed {
-		t.kind, t.first = one, len(t.buf)
+		t.kind, t.first = one, len(w.buf)
 	}
 	if !inQuotes || every {
 		t.kind = many
 	}
-	t.last = len(t.buf)
+	t.last = len(w.buf)
 }
 
 func (w *walker) part(t *treeWord, p syntax.WordPart, inQuotes bool) {
 	switch p := p.(type) {
 	case *syntax.Lit:
-		t.literal(p.Value, inQuotes)
+		w.literal(t, p.Value, inQuotes)
 	case *syntax.SglQuoted:
 		t.flags |= quoted
 		value, ok := p.Value, true
 		if p.Dollar {
+			w.onlyBash = true
 			value, ok = decodeANSI(p.Value)
 		}
 		if !ok {
-			t.expansion(true, false)
+			w.expansion(t, true, false)
 			t.seg.unclear(whyDollarQuote)
 			return
 		}
-		t.text(value, true)
+		w.text(t, value, true)
 	case *syntax.DblQuoted:
 		t.flags |= quoted
+		w.onlyBash = w.onlyBash || p.Dollar
 		for _, q := range p.Parts {
 			w.part(t, q, true)
 		}
 	case *syntax.ParamExp:
-		t.expansion(inQuotes, w.param(p, t.seg))
+		w.expansion(t, inQuotes, w.param(p, t.seg))
 	case *syntax.CmdSubst:
-		t.expansion(inQuotes, false)
+		w.expansion(t, inQuotes, false)
 		w.substitution(p.Stmts, t.seg)
 	case *syntax.ProcSubst:
-		t.expansion(true, false)
+		w.onlyBash = true
+		w.expansion(t, true, false)
 		w.substitution(p.Stmts, t.seg)
 	case *syntax.ArithmExp:
-		t.expansion(inQuotes, false)
+		w.onlyBash = w.onlyBash || p.Bracket
+		w.expansion(t, inQuotes, false)
 		w.arithm(p.X, t.seg)
 	case *syntax.ExtGlob:
-		t.expansion(false, false)
+		w.onlyBash = true
+		w.expansion(t, false, false)
 		if strings.ContainsAny(p.Pattern.Value, "$`") {
 			t.seg.unclear(whySubstitution)
 			t.seg.capped = true
 		}
 	default:
-		t.expansion(false, true)
+		w.onlyBash = true
+		w.expansion(t, false, true)
 		t.seg.unclear(whyExpansion)
 	}
 }
 
 // text takes bytes as they are.
-func (t *treeWord) text(s string, inQuotes bool) {
+func (w *walker) text(t *treeWord, s string, inQuotes bool) {
 	for i := 0; i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {
 			if c == 0 || !inQuotes && (c < ' ' && c != '\t' && c != '\n' || c == 0x7f) {
@@ -104,12 +157,12 @@ func (t *treeWord) text(s string, inQuotes bool) {
 		}
 		i += n
 	}
-	t.buf = append(t.buf, s...)
+	w.buf = append(w.buf, s...)
 }
 
 // literal takes the text of a literal, in which the library leaves the
 // backslashes.
-func (t *treeWord) literal(s string, inQuotes bool) {
+func (w *walker) literal(t *treeWord, s string, inQuotes bool) {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if c == '\\' && i+1 < len(s) {
@@ -122,16 +175,16 @@ func (t *treeWord) literal(s string, inQuotes bool) {
 					t.flags |= quoted
 				}
 				n := runeLen(s[i:])
-				t.text(s[i:i+n], true)
+				w.text(t, s[i:i+n], true)
 				i += n - 1
 				continue
 			}
 		}
 		if !inQuotes {
-			t.special(c)
+			w.special(t, c)
 		}
 		n := runeLen(s[i:])
-		t.text(s[i:i+n], inQuotes)
+		w.text(t, s[i:i+n], inQuotes)
 		i += n - 1
 	}
 }
@@ -145,7 +198,7 @@ func runeLen(s string) int {
 }
 
 // special notes what an unquoted character may expand to.
-func (t *treeWord) special(c byte) {
+func (w *walker) special(t *treeWord, c byte) {
 	switch c {
 	case '*', '?':
 		t.flags |= glob
@@ -158,7 +211,7 @@ func (t *treeWord) special(c byte) {
 	case '{':
 		t.open = true
 	case '~':
-		if len(t.buf) == 0 && t.flags&quoted == 0 || len(t.buf) > 0 && strings.IndexByte(":=", t.buf[len(t.buf)-1]) >= 0 {
+		if len(w.buf) == t.base && t.flags&quoted == 0 || len(w.buf) > t.base && strings.IndexByte(":=", w.buf[len(w.buf)-1]) >= 0 {
 			t.flags |= tilde
 		}
 	}
@@ -177,6 +230,10 @@ func (w *walker) substitution(list []*syntax.Stmt, seg *Segment) {
 // words even inside quotes.
 func (w *walker) param(p *syntax.ParamExp, seg *Segment) (every bool) {
 	every = p.Param != nil && p.Param.Value == "@"
+	if p.Excl || p.Names != 0 || p.NestedParam != nil || p.Index != nil || p.Slice != nil || p.Repl != nil ||
+		p.Exp != nil && p.Exp.Op >= syntax.UpperFirst {
+		w.onlyBash = true
+	}
 	if p.Excl || p.Names != 0 || p.NestedParam != nil {
 		every = true
 		if p.Excl && p.Names == 0 {

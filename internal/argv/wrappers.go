@@ -121,7 +121,7 @@ func lookEnv(l *looker, words []Word, level int) {
 
 // split reads text as words of a command that more words follow.
 func (l *looker) split(via, text string, more []Word, level int) {
-	segs, lost := readStrict(text)
+	segs, lost := readStrict(text, false)
 	if lost != "" || len(segs) != 1 || len(segs[0].Redirects) > 0 || segs[0].Unclear != "" {
 		l.hide(whyText)
 		return
