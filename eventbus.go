@@ -68,7 +68,7 @@ func (b *eventBus) emit(span, parent string, replayed bool, body EventBody) {
 }
 
 func (b *eventBus) enqueue(span, parent string, replayed bool, body EventBody) {
-	b.queue = append(b.queue, Event{RunID: b.runID, Seq: b.seq, Time: time.Now(), SpanID: span, ParentSpanID: parent, Replayed: replayed, Body: body})
+	b.queue = append(b.queue, Event{RunID: b.runID, Seq: b.seq, Time: time.Now(), SpanID: span, ParentSpanID: parent, Replayed: replayed, Body: maskBody(body)})
 	b.seq++
 }
 

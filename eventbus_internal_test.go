@@ -111,3 +111,30 @@ func TestEventJSON(t *testing.T) {
 		"toolName":"rm","toolCallId":"c","outcome":"denied","durationMs":0,"verdict":"deny","decidedBy":"deny-rule","layer":"engine","rule":{"risk":"destructive"}}`, string(text))
 	require.False(t, strings.HasSuffix(string(text), "\n"))
 }
+
+func TestEventsAreMasked(t *testing.T) {
+	secret := "ghp_" + strings.Repeat("x", 30)
+	b := newEventBus("r", 0, 0)
+	b.emit("s", "", false, LogEmitted{Msg: "token " + secret, Data: map[string]any{"a": secret, "b": json.RawMessage(`{"c":"` + secret + `"}`)}})
+	b.emit("s", "", false, AgentFailed{Message: secret})
+	b.emit("s", "", false, AgentDelta{Delta: secret})
+	b.emit("s", "", false, ToolEnded{Reason: secret})
+	b.emit("s", "", false, ApprovalPending{Reason: secret})
+	b.emit("s", "", false, ExternalWaiting{Prompt: secret})
+	b.emit("s", "", false, PolicyWarning{Message: secret})
+	b.close()
+	var log strings.Builder
+	write := LogEvents(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	n := 0
+	for _, ev := range drainBus(b) {
+		text, err := json.Marshal(ev)
+		require.NoError(t, err)
+		require.NotContains(t, string(text), secret)
+		require.Contains(t, string(text), "masked-secret")
+		write(ev)
+		n++
+	}
+	require.Equal(t, 7, n)
+	require.Equal(t, 7, strings.Count(log.String(), "\n"))
+	require.NotContains(t, log.String(), secret)
+}
