@@ -101,9 +101,14 @@ func (s *segment) append(entries ...*Entry) error {
 		return errs.New(errs.JournalSealed, "append", s.runID, "the segment has settled")
 	}
 	s.mu.Unlock()
+	minted := make(map[*int64]int64, len(entries))
 	for _, en := range entries {
 		en.HashVersion = journal.HashVersion
 		en.Ordinal = s.ordinal(en)
+		if started, ok := minted[en.Ref]; ok {
+			en.Ordinal = started // its running entry is of this batch
+		}
+		minted[&en.Seq] = en.Ordinal
 	}
 	err := s.e.store.AppendAll(context.WithoutCancel(s.ctx), s.runID, entries, s.lock)
 	s.mu.Lock()

@@ -140,6 +140,9 @@ func (j *toolJob) context() (*ToolContext, context.CancelFunc) {
 	}
 	tc.log = func(level slog.Level, msg string, data ...any) {
 		a.seg.logEvent(tc.spanID, a.span, level, msg, data...)
+		if level < slog.LevelWarn {
+			return
+		}
 		a.seg.e.log.Log(ctx, level, "rulvar: "+msg, append([]any{"run", a.seg.runID, "tool", j.call.Name}, data...)...)
 	}
 	return tc, cancel
@@ -198,10 +201,17 @@ func (j *toolJob) recorded() (replay.Approval, error) {
 	s := j.a.seg
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.matcher.Approval(replay.ApprovalQuery{
+	q := replay.ApprovalQuery{
 		Scope: replay.AgentScope(j.a.scope, j.a.running.Seq), ToolCallID: j.call.ID, Key: key,
 		InputHash: jcs.Sum(j.verdict.Input), Awaiting: j.awaited, Earlier: j.earlierCalls(key),
-	}), nil
+	}
+	// A call that is let through and that nobody was asked about is no miss.
+	if j.verdict.Verdict != VerdictAsk {
+		if a := s.matcher.PeekApproval(q); a.Status == replay.ApprovalNone {
+			return a, nil
+		}
+	}
+	return s.matcher.Approval(q), nil
 }
 
 // earlierCalls counts earlier calls of the agent's history with the same key.

@@ -307,7 +307,7 @@ func (c *Ctx) await(key, prompt string, schema json.RawMessage) (json.RawMessage
 
 // Now returns the time, journaled: a replay returns the same.
 func (c *Ctx) Now() (time.Time, error) {
-	raw, err := c.draw("now", func() any { return time.Now().UnixMilli() })
+	raw, err := c.draw("now", nil, func() any { return time.Now().UnixMilli() })
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -318,9 +318,13 @@ func (c *Ctx) Now() (time.Time, error) {
 	return time.UnixMilli(int64(ms)), nil
 }
 
-// Random returns a number in [0,1), journaled.
-func (c *Ctx) Random() (float64, error) {
-	raw, err := c.draw("random", func() any { return randomFloat() })
+// Random returns a number in [0,1), journaled. A key tells draws apart that an
+// edit of the workflow may reorder; at most one may be given.
+func (c *Ctx) Random(key ...string) (float64, error) {
+	if len(key) > 1 {
+		return 0, errs.New(errs.Config, "Random", c.seg.runID, "a draw has one key at most")
+	}
+	raw, err := c.draw("random", key, func() any { return randomFloat() })
 	if err != nil {
 		return 0, err
 	}
@@ -333,7 +337,7 @@ func (c *Ctx) Random() (float64, error) {
 
 // UUID returns a random UUID, journaled.
 func (c *Ctx) UUID() (string, error) {
-	raw, err := c.draw("uuid", func() any { return randomUUID() })
+	raw, err := c.draw("uuid", nil, func() any { return randomUUID() })
 	if err != nil {
 		return "", err
 	}
@@ -345,12 +349,16 @@ func (c *Ctx) UUID() (string, error) {
 }
 
 // draw journals a value that must not change between segments.
-func (c *Ctx) draw(subtype string, fresh func() any) (json.RawMessage, error) {
+func (c *Ctx) draw(subtype string, name []string, fresh func() any) (json.RawMessage, error) {
 	if err := c.begin(subtype); err != nil {
 		return nil, err
 	}
 	defer c.end()
-	key, err := replay.RandKey(subtype, nil)
+	var given *string
+	if len(name) > 0 {
+		given = &name[0]
+	}
+	key, err := replay.RandKey(subtype, given)
 	if err != nil {
 		return nil, err
 	}
@@ -368,7 +376,8 @@ func (c *Ctx) draw(subtype string, fresh func() any) (json.RawMessage, error) {
 	payload, err := marshalJSON(struct {
 		Subtype string          `json:"subtype"`
 		Value   json.RawMessage `json:"value"`
-	}{subtype, text})
+		Key     *string         `json:"key,omitempty"`
+	}{subtype, text, given})
 	if err != nil {
 		return nil, err
 	}
