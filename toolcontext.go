@@ -52,8 +52,9 @@ func (c *ToolContext) Cwd() string { return c.cwd }
 // Isolation returns the isolation that the agent was started with.
 func (c *ToolContext) Isolation() Isolation { return c.isolation }
 
-// Log emits a log event of the run. It writes nothing to the journal. data
-// are key and value in turn, as in log/slog.
+// Log emits a log event of the run, and writes warnings and errors to the
+// engine's logger too. It writes nothing to the journal. data are key and value
+// in turn, as in log/slog.
 func (c *ToolContext) Log(level slog.Level, msg string, data ...any) {
 	if c.log != nil {
 		c.log(level, msg, data...)
