@@ -19,9 +19,17 @@
 //
 // # The way of a definition and of a value
 //
-//	definition  Check -> Hash, Compile        refuses with *RefError
+//	definition  Reflect -> Check -> Hash, Compile           refused with *RefError
 //	value       FoldConflict -> Validate -> ApplyDefaults -> DecodeInto
 //
-// No input makes this package panic, and all bounds on size and depth are
-// constants of this package.
+// FoldConflict comes first because it asks what other readers of the same text
+// would see; defaults come after validation because they are known to fit.
+//
+// # Bounds
+//
+// No input makes this package panic. What a schema or a value may cost is
+// bounded by constants: [MaxCanonicalSize], [MaxSubschemas], [MaxExpanded],
+// [MaxDefaults], [MaxIssues], 500 levels of schema and jcs.MaxDepth of value.
+// Patterns run in time linear to the text. Nothing is ever read from a network
+// or a disk.
 package jsonschema
