@@ -122,3 +122,35 @@ func BenchmarkAppendUnsynced(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAppendConcurrent has 64 goroutines append to one run, each durable;
+// ns/op is the wall time an entry.
+func BenchmarkAppendConcurrent(b *testing.B) {
+	s, err := journal.Open(b.TempDir(), nil)
+	require.NoError(b, err)
+	l, err := s.Lock(b.Context(), "r1", "bench")
+	require.NoError(b, err)
+	b.SetParallelism(32)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := s.Append(b.Context(), "r1", kilobyte(), l); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// BenchmarkPoll looks again at a run where nothing was appended.
+func BenchmarkPoll(b *testing.B) {
+	s, err := journal.Open(b.TempDir(), nil)
+	require.NoError(b, err)
+	l := started(b, s, "r1", 10)
+	require.NoError(b, s.PutMeta(b.Context(), &journal.Meta{RunID: "r1"}, l))
+	for b.Loop() {
+		if _, _, err := s.Load(b.Context(), "r1", 9); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

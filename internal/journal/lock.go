@@ -100,13 +100,17 @@ func nextEpoch(prev int64, now time.Time) int64 { return max(prev+1, now.UnixMil
 // process that only looks whether it is takes it for some microseconds.
 const lockTries = 4
 
-// Lock takes the run's segment lock for owner, a word for people. Held by
+// maxOwner keeps the lock file short enough to be read at once.
+const maxOwner = 1000
+
+// Lock takes the run's segment lock for owner, up to 1000 bytes for people to
+// read. Held by
 // somebody else, in this process or another, it is a lease_held error whose
 // message names the holder and whose Data has it under "holder". The kernel
 // releases the lock of a process that dies. Lock syncs nothing.
 func (s *FileStore) Lock(ctx context.Context, runID, owner string) (*RunLock, error) {
 	const op = "lock"
-	if err := CheckRunID(runID); err != nil {
+	if err := checkLock(op, runID, owner); err != nil {
 		return nil, err
 	}
 	f, err := s.takeLockFile(ctx, op, runID)
@@ -138,6 +142,13 @@ func (s *FileStore) Lock(ctx context.Context, runID, owner string) (*RunLock, er
 		}
 		return nil
 	}}, nil
+}
+
+func checkLock(op, runID, owner string) error {
+	if len(owner) > maxOwner {
+		return errs.New(errs.Config, op, runID, fmt.Sprintf("the owner's name has %d bytes, of at most %d", len(owner), maxOwner))
+	}
+	return CheckRunID(runID)
 }
 
 // takeLockFile opens the lock file and locks it. The file may be deleted

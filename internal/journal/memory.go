@@ -175,7 +175,7 @@ func (s *MemoryStore) Delete(ctx context.Context, runID string) error {
 
 // Lock is [FileStore.Lock], within this store.
 func (s *MemoryStore) Lock(ctx context.Context, runID, owner string) (*RunLock, error) {
-	if err := admit(ctx, CheckRunID(runID)); err != nil {
+	if err := admit(ctx, checkLock("lock", runID, owner)); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()

@@ -164,6 +164,9 @@ func (s *FileStore) Load(ctx context.Context, runID string, after int64) (*Meta,
 	g := &glimpse{pos: origin()}
 	if old != nil {
 		*g = *old
+		if after < 0 {
+			g.of = nil // a full load reads everything
+		}
 	}
 	if err := s.loadMeta(runID, g); err != nil {
 		return nil, nil, err

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -232,6 +234,8 @@ func TestLockIsExclusive(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, again.Epoch(), l.Epoch())
 		require.NoError(t, again.Release())
+		_, err = s.Lock(ctx, "r1", strings.Repeat("w", 1001))
+		require.ErrorIs(t, err, errs.Config)
 		_, err = s.Lock(ctx, "..", "w")
 		require.ErrorIs(t, err, errs.Config)
 		cancelled, cancel := context.WithCancel(ctx)
@@ -413,5 +417,25 @@ func TestAppendsShareOneSync(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, 2, disk.Count(faultfs.Sync)-before, "one for the first, one for all that waited")
 	require.Len(t, loaded(t, s, "r1", -1), 2+waiting)
+	require.NoError(t, l.Release())
+}
+
+// TestCancelledWhileWaiting: a caller whose context ends does not wait for a
+// journal that another process has locked.
+func TestCancelledWhileWaiting(t *testing.T) {
+	disk := faultfs.New()
+	s := open(t, "/d", &journal.FileOptions{FS: disk})
+	l := started(t, s, "r1", 1)
+	f, err := disk.OpenFile("/d/r1.jsonl", os.O_RDWR, 0)
+	require.NoError(t, err)
+	ok, err := f.TryLock()
+	require.NoError(t, err)
+	require.True(t, ok)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, s.Append(ctx, "r1", step(`1`), l), context.DeadlineExceeded)
+	require.NoError(t, f.Close())
+	require.NoError(t, s.Append(t.Context(), "r1", step(`1`), l))
+	require.Equal(t, []int64{0, 1}, loaded(t, s, "r1", -1))
 	require.NoError(t, l.Release())
 }

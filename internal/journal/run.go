@@ -1,0 +1,412 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+)
+
+// run is a run whose journal is in use.
+type run struct {
+	s    *FileStore
+	id   string
+	path string
+	refs int // guarded by s.mu
+
+	mu    sync.Mutex
+	queue []*request
+	busy  bool // somebody writes for all
+
+	file    sync.Mutex // guards what follows; held for one batch
+	f       File
+	pos     position
+	size    int64 // of the file behind pos
+	named   bool  // the file's name is durable
+	pending int   // appends since the last sync
+}
+
+// use returns the run's state, which its last user drops.
+func (s *FileStore) use(runID string) *run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[runID]
+	if r == nil {
+		r = &run{s: s, id: runID, path: s.journalPath(runID), pos: origin()}
+		s.runs[runID] = r
+	}
+	r.refs++
+	return r
+}
+
+// drop ends a use.
+func (s *FileStore) drop(r *run) {
+	s.mu.Lock()
+	r.refs--
+	last := r.refs == 0
+	if last {
+		delete(s.runs, r.id)
+	}
+	s.mu.Unlock()
+	if last {
+		_ = r.settle() // a failure here kills the run for this store
+		r.file.Lock()
+		defer r.file.Unlock()
+		_ = r.close()
+	}
+}
+
+// submit queues q and returns when it is decided. The first to come writes for
+// all who have come meanwhile, then hands on to the next who waits.
+func (r *run) submit(q *request) error {
+	r.mu.Lock()
+	r.queue = append(r.queue, q)
+	if r.busy {
+		r.mu.Unlock()
+		select {
+		case <-q.done:
+			return q.err
+		case <-q.lead:
+		}
+		r.mu.Lock()
+	}
+	r.busy = true
+	batch := r.queue
+	r.queue = nil
+	r.mu.Unlock()
+
+	r.commit(batch)
+
+	r.mu.Lock()
+	if len(r.queue) > 0 {
+		r.queue[0].lead <- struct{}{}
+	} else {
+		r.busy = false
+	}
+	r.mu.Unlock()
+	return q.err
+}
+
+// commit decides every request of the batch.
+func (r *run) commit(batch []*request) {
+	r.file.Lock()
+	defer r.file.Unlock()
+	left, err := r.write(batch)
+	for _, q := range left {
+		q.finish(err)
+	}
+}
+
+// finish tells a caller how its entries fared.
+func (q *request) finish(err error) {
+	if q.err = err; err == nil {
+		for i, e := range q.entries {
+			e.Seq, e.Raw = q.seqs[i], q.lines[i]
+		}
+	}
+	close(q.done)
+}
+
+// write appends the batch under the append lock. It returns the requests that
+// share the outcome; the others it has finished.
+func (r *run) write(batch []*request) ([]*request, error) {
+	if err := r.s.deadRun(r.id); err != nil {
+		return batch, err
+	}
+	batch, info, err := r.acquire(batch)
+	if err != nil || len(batch) == 0 {
+		return batch, err
+	}
+	defer func() { _ = r.f.Unlock() }()
+	if err := r.refresh(info.Size()); err != nil {
+		return batch, err
+	}
+	good, buf, count, last := r.encode(batch)
+	if len(good) == 0 {
+		return nil, nil
+	}
+	if err := r.put(buf, count); err != nil {
+		return good, err
+	}
+	r.pos.end += int64(len(buf))
+	r.pos.lines += count
+	r.pos.lastSeq, r.pos.open = last, false
+	r.size = max(r.size, r.pos.end)
+	return good, nil
+}
+
+// encode makes what is to be written of the requests that may be, and finishes
+// the others. The lines share one piece of memory.
+func (r *run) encode(batch []*request) (good []*request, buf []byte, count int, last int64) {
+	room := 1
+	for _, q := range batch {
+		room += q.room()
+	}
+	buf = make([]byte, 0, room)
+	if r.pos.open {
+		buf = append(buf, '\n')
+	}
+	last = r.pos.lastSeq
+	for _, q := range batch {
+		more, next, err := q.encode("append", r.id, buf, last)
+		if err != nil {
+			q.finish(err)
+			continue
+		}
+		buf, last, count = more, next, count+len(q.lines)
+		good = append(good, q)
+	}
+	return good, buf, count, last
+}
+
+// put writes b at the tail and syncs it as the store is told to.
+func (r *run) put(b []byte, count int) error {
+	const op = "append"
+	if err := writeAll(r.f, b, r.pos.end); err != nil {
+		if undo := r.f.Truncate(r.pos.end); undo != nil {
+			return r.s.kill(r.id, errs.Wrap(errs.JournalIntegrity, op, r.path, "the write failed and what it left could not be cut off", errors.Join(err, undo)))
+		}
+		r.size = r.pos.end
+		return errs.Wrap(errs.JournalIntegrity, op, r.path, "not written; the journal is as it was", err)
+	}
+	r.pending += count
+	every := max(r.s.opts.SyncEvery, 1)
+	if r.s.opts.SyncEvery < 0 || r.pending < every {
+		return nil
+	}
+	err := r.f.Sync()
+	if err == nil && !r.named {
+		err = r.s.fs.SyncDir(r.s.dir)
+	}
+	if err != nil {
+		undo := r.f.Truncate(r.pos.end)
+		return r.s.kill(r.id, errs.Wrap(errs.JournalIntegrity, op, r.path, "the sync failed: what the disk holds is not known; check it, then open the store anew", errors.Join(err, undo)))
+	}
+	r.named, r.pending = true, 0
+	return nil
+}
+
+// deadRun returns why nothing is appended to a run any more.
+func (s *FileStore) deadRun(runID string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead[runID]
+}
+
+// kill makes the store refuse further appends to a run.
+func (s *FileStore) kill(runID string, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dead[runID] = err
+	return err
+}
+
+// lockWait bounds the pauses between two looks at a taken append lock, which
+// is held for one write and one sync.
+const lockWait = 2 * time.Millisecond
+
+// acquire opens the journal and takes its append lock, an flock on the file
+// itself. Requests whose context ends meanwhile are finished and left out.
+func (r *run) acquire(batch []*request) ([]*request, fs.FileInfo, error) {
+	const op = "append"
+	for wait := 20 * time.Microsecond; ; wait = min(2*wait, lockWait) {
+		batch = alive(batch)
+		if len(batch) == 0 {
+			return nil, nil, nil
+		}
+		if err := r.open(batch); err != nil {
+			return batch, nil, err
+		}
+		ok, err := r.f.TryLock()
+		if err != nil {
+			return batch, nil, errs.Wrap(errs.JournalIntegrity, op, r.path, "cannot lock the journal", err)
+		}
+		if !ok {
+			time.Sleep(wait)
+			continue
+		}
+		if info := r.s.stillAt(r.f, r.path); info != nil {
+			return batch, info, nil
+		}
+		if err := r.close(); err != nil { // replaced or removed: look again
+			return batch, nil, errs.Wrap(errs.JournalIntegrity, op, r.path, "cannot close the journal", err)
+		}
+	}
+}
+
+// alive finishes the requests whose context has ended and returns the others.
+func alive(batch []*request) []*request {
+	left := batch[:0:0]
+	for _, q := range batch {
+		if err := q.ctx.Err(); err != nil {
+			q.finish(err)
+		} else {
+			left = append(left, q)
+		}
+	}
+	return left
+}
+
+// open opens the journal, which only the holder of the run's lock may make.
+func (r *run) open(batch []*request) error {
+	if r.f != nil {
+		return nil
+	}
+	flag := os.O_RDWR
+	for _, q := range batch {
+		if q.create {
+			flag |= os.O_CREATE
+		}
+	}
+	f, err := r.s.fs.OpenFile(r.path, flag, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errs.New(errs.Config, "append", r.id, "there is no such run")
+	}
+	if err != nil {
+		return errs.Wrap(errs.JournalIntegrity, "append", r.path, "cannot open the journal", err)
+	}
+	r.f, r.pos, r.size, r.named, r.pending = f, origin(), 0, false, 0
+	return nil
+}
+
+// close closes the journal; the next append opens it again.
+func (r *run) close() error {
+	if r.f == nil {
+		return nil
+	}
+	err := r.f.Close()
+	r.f, r.pos = nil, origin()
+	return err
+}
+
+// refresh finds the tail of the file of size bytes, reading what others have
+// appended, and repairs it.
+func (r *run) refresh(size int64) error {
+	if size == r.size && size == r.pos.end && r.pos.clean() {
+		return nil
+	}
+	from := r.pos
+	if !from.clean() || size < from.end {
+		from = origin()
+	}
+	if !fits(size) {
+		return errs.New(errs.JournalIntegrity, "append", r.path, "the journal is too large for this machine's memory")
+	}
+	b, err := readAll(r.f, from.end, size)
+	if err != nil {
+		return errs.Wrap(errs.JournalIntegrity, "append", r.path, "cannot read the journal", err)
+	}
+	if err := from.consume(r.path, b, func(*Entry) {}); err != nil {
+		return err
+	}
+	r.pos, r.size = from, size
+	return r.repair()
+}
+
+// repair makes the journal end in a whole line, or in a whole entry without
+// its newline, which the next write supplies.
+func (r *run) repair() error {
+	var err error
+	switch {
+	case r.pos.glued >= 0:
+		err = r.separate()
+	case r.pos.torn > 0:
+		if err = r.f.Truncate(r.pos.end); err == nil {
+			err = r.f.Sync()
+		}
+	default:
+		return nil
+	}
+	if err != nil {
+		r.pos = origin()
+		return errs.Wrap(errs.JournalIntegrity, "append", r.path, "cannot repair the torn last line", err)
+	}
+	r.s.log.Warn("repaired the torn end of a journal", "run", r.id, "line", r.pos.lines, "lostBytes", r.pos.torn)
+	r.pos.torn, r.pos.glued = 0, -1
+	r.size = r.pos.end
+	return nil
+}
+
+// separate gives each entry of a glued last line a line of its own. The
+// entries may have been acknowledged by who wrote them, so the file is
+// replaced, not changed. The new file is locked before it has the name.
+func (r *run) separate() error {
+	b, err := readAll(r.f, 0, r.pos.end)
+	if err != nil {
+		return err
+	}
+	head := int(r.pos.glued)
+	values, _ := wholeEntries(b[head:])
+	text := append([]byte(nil), b[:head]...)
+	for _, e := range values {
+		text = append(append(text, e.Raw...), '\n')
+	}
+	temp, f, err := r.s.tempFor(r.path)
+	if err != nil {
+		return err
+	}
+	ok, err := f.TryLock()
+	if err == nil && !ok {
+		err = errors.New("a new file is locked by another")
+	}
+	if err == nil {
+		err = writeAll(f, text, 0)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = r.s.fs.Rename(temp, r.path)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close(), r.s.fs.Remove(temp))
+	}
+	err = errors.Join(r.s.fs.SyncDir(r.s.dir), r.f.Close())
+	r.f = f
+	r.pos.lines += len(values) - 1
+	r.pos.end, r.pos.open = int64(len(text)), false
+	return err
+}
+
+// settle syncs what SyncEvery has left, when the lock is given back.
+func (r *run) settle() error {
+	r.file.Lock()
+	defer r.file.Unlock()
+	if r.f == nil || r.pending == 0 || r.s.opts.SyncEvery < 0 || r.s.deadRun(r.id) != nil {
+		return nil
+	}
+	err := r.f.Sync()
+	if err == nil && !r.named {
+		err = r.s.fs.SyncDir(r.s.dir)
+	}
+	if err != nil {
+		return r.s.kill(r.id, errs.Wrap(errs.JournalIntegrity, "release", r.path, "the sync failed", err))
+	}
+	r.named, r.pending = true, 0
+	return nil
+}
+
+// remove deletes the journal, so that a writer who waits for its append lock
+// finds it gone.
+func (r *run) remove() error {
+	r.file.Lock()
+	defer r.file.Unlock()
+	q := &request{ctx: context.Background(), done: make(chan struct{})}
+	if r.f == nil {
+		if _, err := r.s.fs.Stat(r.path); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	}
+	if _, _, err := r.acquire([]*request{q}); err != nil {
+		return err
+	}
+	err := r.s.fs.Remove(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, r.close())
+}
