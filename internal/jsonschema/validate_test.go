@@ -71,7 +71,7 @@ func TestIssuesOfNames(t *testing.T) {
 func TestIssuesAreStable(t *testing.T) {
 	v := compile(t, `{"properties":{"a":{"type":"null"}},"additionalProperties":{"anyOf":[{"type":"string","pattern":"x"},{"type":"array","propertyNames":false},{"type":"object","required":["q","p"],"additionalProperties":false}]},"patternProperties":{"^k":{"minimum":5},"1$":{"multipleOf":7}},"propertyNames":{"maxLength":2},"minProperties":1000}`)
 	value := map[string]any{"a": json.Number("1")}
-	for i := range 40 {
+	for i := range 14 {
 		value[fmt.Sprint("k", i)] = json.Number(fmt.Sprint(i % 5))
 		value[fmt.Sprint("z", i)] = map[string]any{fmt.Sprint("x", i): nil, "y": nil}
 	}
