@@ -64,6 +64,10 @@ func (m *ShellMatcher) Explain(command string) ShellExplanation {
 		return out
 	}
 	if why, ok := c.Complete(); !ok {
+		// No pattern can make a person not be asked about such a text.
+		for i := range out.Segments {
+			out.Segments[i].Suggest = ""
+		}
 		if out.Verdict = VerdictAsk; out.Why == "" || !c.Judged() {
 			out.Why = why
 		}

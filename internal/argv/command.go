@@ -15,6 +15,7 @@ type Command struct {
 	complete bool // the strict reader understood every segment's place
 	segs     []Segment
 	look     looker
+	views    []int  // where the views of each segment begin, and the end
 	unjudged string // why the text as a whole cannot be judged
 	unread   string // why the strict reader lost its place
 }
@@ -49,14 +50,16 @@ func (c *Command) analyse() {
 	if len(c.segs) == 0 && c.unjudged == "" {
 		c.unjudged = whyNothing
 	}
-	c.look.views = make([]view, 0, len(c.segs)+4)
+	c.look.views, c.views = make([]view, 0, len(c.segs)+4), make([]int, 0, len(c.segs)+1)
 	for i := range c.segs {
 		s := &c.segs[i]
 		if len(s.Words) > 0 && s.Words[0].kind == fixed && evaluates(base(s.Words[0].Text), s.Words) == whyEvaluate {
 			s.problem(whyEvaluate)
 		}
+		c.views = append(c.views, len(c.look.views))
 		c.look.segment(s)
 	}
+	c.views = append(c.views, len(c.look.views))
 }
 
 // segments returns the commands of a plain line, as the strict reader does.
@@ -293,11 +296,8 @@ func (c *Command) Against(p *Pattern) Match {
 func (c *Command) AgainstSegment(i int, p *Pattern) (m Match, via string) {
 	c.analyse()
 	var buf []Match
-	for k := range c.look.views {
+	for k := c.views[i]; k < c.views[i+1]; k++ {
 		v := &c.look.views[k]
-		if v.seg != &c.segs[i] {
-			continue
-		}
 		if found := p.view(v, &buf); found > m {
 			m, via = found, v.via
 		}

@@ -6,7 +6,7 @@ import "strings"
 // text, or a command that another one runs.
 type view struct {
 	words []Word
-	seg   *Segment // the simple command it was found in
+	seg   *Segment // the simple command that it is or is part of
 	cap   Match    // the strongest answer it may give
 	via   string   // what runs it, such as "env", or "" for the command itself
 }
