@@ -23,15 +23,23 @@ var release = rulvar.DefineWorkflow("release", func(c *rulvar.Ctx, args releaseA
 		&rulvar.AgentOptions{AgentType: "operator"})
 })
 
-// newEngine puts the tools under a policy: destructive tools are denied by a
-// rule of the engine, deploying asks because the tool says so, everything else
-// falls through to allow.
 func newEngine(dir string, store rulvar.Store) (*rulvar.Engine, error) {
-	tools, err := newTools(dir)
+	cfg, err := newConfig(dir, store)
 	if err != nil {
 		return nil, err
 	}
-	return rulvar.NewEngine(rulvar.Config{
+	return rulvar.NewEngine(cfg)
+}
+
+// newConfig puts the tools under a policy: destructive tools are denied by a
+// rule of the engine, deploying asks because the tool says so, everything else
+// falls through to allow.
+func newConfig(dir string, store rulvar.Store) (rulvar.Config, error) {
+	tools, err := newTools(dir)
+	if err != nil {
+		return rulvar.Config{}, err
+	}
+	return rulvar.Config{
 		Store:     store,
 		Providers: []rulvar.Provider{&localModel{dir: dir}},
 		Model:     "local:rules",
@@ -42,7 +50,7 @@ func newEngine(dir string, store rulvar.Store) (*rulvar.Engine, error) {
 		Profiles: map[string]*rulvar.AgentProfile{
 			"operator": {Description: "checks and deploys", Tools: tools},
 		},
-	})
+	}, nil
 }
 
 type checkInput struct {
@@ -68,14 +76,17 @@ type branchInput struct {
 	Branch string `json:"branch"`
 }
 
+// checkCommands are what run_checks runs, each with the packages behind it.
+var checkCommands = [][]string{{"go", "vet"}, {"go", "test"}}
+
 func newTools(dir string) ([]rulvar.ToolSource, error) {
 	repo := filepath.Join(dir, "repo")
 	checks, err1 := rulvar.NewTool(rulvar.ToolConfig{
 		Name: "run_checks", Description: "Run go vet and go test.", Risk: rulvar.RiskExecute, Idempotent: true,
 	}, func(tc *rulvar.ToolContext, in checkInput) (checkResult, error) {
 		note(dir, "tool run_checks "+in.Packages)
-		for _, args := range [][]string{{"vet", in.Packages}, {"test", in.Packages}} {
-			out, err := runIn(tc, repo, "go", args...)
+		for _, check := range checkCommands {
+			out, err := runIn(tc, repo, check[0], append(check[1:], in.Packages)...)
 			if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
 				return checkResult{Output: out}, nil
 			} else if err != nil {
@@ -142,7 +153,11 @@ func note(dir, what string) {
 	}
 	defer f.Close()
 	fmt.Fprintf(f, "[%d] %s\n", os.Getpid(), what)
+	noted(what)
 }
+
+// noted hears what was noted. The tests kill the process here.
+var noted = func(string) {}
 
 func readLedger(dir string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "ledger.txt"))
