@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/rulvar/rulvar-go/internal/jcs"
-	"github.com/rulvar/rulvar-go/internal/jsonschema"
 )
 
 // Intake turns the text that a model sent into the one value that is judged,
@@ -85,10 +84,13 @@ func (s *compiledSchema) mend(text, why string) (takenInput, []string) {
 
 // fit applies defaults to a tree and validates the result.
 func (s *compiledSchema) fit(tree any) (effective any, issues []string) {
-	if place, found := jsonschema.FoldConflict(s.tree, tree); found {
+	if place, found := s.validator.FoldConflict(tree); found {
 		return nil, []string{fmt.Sprintf("%s: the name differs from a declared one only in case: spell it exactly", place)}
 	}
-	effective = jsonschema.ApplyDefaults(s.tree, tree)
+	effective, err := s.validator.ApplyDefaults(tree)
+	if err != nil {
+		return nil, []string{issueText(err)}
+	}
 	for _, i := range s.validator.Validate(effective) {
 		issues = append(issues, fmt.Sprintf("%s: %s", i.Location, i.Message))
 	}

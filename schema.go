@@ -24,7 +24,6 @@ type Schema[T any] struct {
 // compiledSchema is the part of a schema that does not depend on T.
 type compiledSchema struct {
 	declared  json.RawMessage // what a model is shown
-	tree      any             // declared, parsed
 	canonical []byte          // what is hashed
 	hash      string
 	validator *jsonschema.Validator
@@ -111,8 +110,8 @@ func compileSchema(tree any, declared json.RawMessage) (compiledSchema, error) {
 	}
 	root, _ := canonTree.(map[string]any)
 	return compiledSchema{
-		declared:  declared,
-		tree:      tree,
+		declared: declared,
+
 		canonical: canonical,
 		hash:      jcs.Sum(canonical),
 		validator: validator,
