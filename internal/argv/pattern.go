@@ -124,8 +124,12 @@ func (p *Pattern) target(r *redirectToken, w *patternWord) string {
 	if r.target = w.token(); r.target.kind == rest {
 		return "a redirection leads to one file; write * for any"
 	}
-	if r.target.kind == lit && r.target.text == "" {
+	switch {
+	case r.target.kind != lit:
+	case r.target.text == "":
 		return "a redirection to an empty name"
+	case r.target.text == "/dev/null":
+		return "a redirection to /dev/null never matters; leave it out"
 	}
 	return ""
 }

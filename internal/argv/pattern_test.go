@@ -89,6 +89,7 @@ func TestCompilePatternErrors(t *testing.T) {
 		"too many words":             {strings.Repeat("a ", 300), "256"},
 		"an appending descriptor":    {"ls 2>> f", "inside a word"},
 		"a descriptor that is read":  {"ls 0< f", "inside a word"},
+		"the null device":            {"ls > /dev/null", "never matters"},
 		"an escaped control":         {"ls \\\x01", "control character"},
 		"a substitution in quotes":   {`echo "$(a)"`, "single quotes"},
 		"a backquote in quotes":      {"echo \"`a`\"", "single quotes"},

@@ -22,7 +22,7 @@ func (p *Pattern) spelled(redirects []Redirect) bool {
 	for k := range p.redirects {
 		found := false
 		for i := range redirects {
-			found = found || p.redirects[k].covers(&redirects[i])
+			found = found || !redirects[i].Harmless() && p.redirects[k].covers(&redirects[i])
 		}
 		if !found {
 			return false
@@ -86,6 +86,9 @@ func (p *Pattern) redirected(redirects []Redirect) Match {
 	for k := range p.redirects {
 		found := No
 		for i := range redirects {
+			if redirects[i].Harmless() {
+				continue
+			}
 			found = max(found, p.redirects[k].against(&redirects[i]))
 		}
 		m = min(m, found)
@@ -105,6 +108,9 @@ func (p *Pattern) MatchRedirect(op, target string) Match {
 		i++
 	}
 	r := Redirect{FD: op[:i], Op: op[i:], Target: Static(target)}
+	if r.Harmless() {
+		return No
+	}
 	found := No
 	for k := range p.redirects {
 		found = max(found, p.redirects[k].against(&r))

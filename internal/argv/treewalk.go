@@ -150,7 +150,7 @@ func (w *walker) compound(cmd syntax.Command, seg *Segment) {
 	case *syntax.BinaryCmd:
 		w.binary(cmd)
 	case *syntax.FuncDecl:
-		w.onlyBash = w.onlyBash || cmd.RsrvWord
+		w.onlyBash = w.onlyBash || cmd.RsrvWord || cmd.Name == nil || !isName(cmd.Name.Value)
 		w.stmt(cmd.Body)
 	case *syntax.TimeClause:
 		w.onlyBash = true
@@ -217,6 +217,11 @@ func (w *walker) assign(a *syntax.Assign, seg *Segment) {
 	if as.odd {
 		w.onlyBash = true
 		seg.problem(whyAssign)
+	}
+	if !isName(as.Name) {
+		// The library takes x-y=1 for an assignment; to a shell it is a command.
+		w.onlyBash = true
+		seg.unclear(whyAssign)
 	}
 	w.subscript(a.Index, seg)
 	if a.Value != nil {
