@@ -1,0 +1,100 @@
+//go:build unix
+
+package interpreter
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+)
+
+// name is the first word of the interpreter's own argv, by which an executable
+// knows that it has been started to be one.
+const name = "rulvar-shell"
+
+// The descriptors that the host passes on beside the standard ones.
+const (
+	fdFromHost = 3 + iota
+	fdToHost
+	fdStdout
+	fdStderr
+	fdEnd
+)
+
+// maxStack bounds the stack of a goroutine of the interpreter: a function that
+// calls itself for ever ends it after 16 MiB, not after a gigabyte.
+const maxStack = 16 << 20
+
+// init takes the process over where it was started as an interpreter. It runs
+// before the program's main function and before the init functions of all that
+// imports this package.
+func init() {
+	if len(os.Args) == 2 && os.Args[0] == name && os.Args[1] == Version {
+		// Without the exit hooks, which would report on a program that was
+		// never meant to run.
+		syscall.Exit(takeOver())
+	}
+}
+
+// takeOver is the life of an interpreter. It returns the exit status of the
+// process, which nobody reads.
+func takeOver() int {
+	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
+		return 2 // whoever started it has not the rights it would have
+	}
+	for fd := fdFromHost; fd < fdEnd; fd++ {
+		var st syscall.Stat_t
+		if syscall.Fstat(fd, &st) != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
+			return 2
+		}
+		syscall.CloseOnExec(fd)
+	}
+	debug.SetMaxStack(maxStack)
+	conn := NewConn(os.NewFile(fdFromHost, "from host"), os.NewFile(fdToHost, "to host"))
+	k := newKeeper(conn, os.NewFile(fdStdout, "stdout"), os.NewFile(fdStderr, "stderr"))
+	if err := k.serve(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// Command returns the command that starts an interpreter, without its pipes:
+// fromHost and toHost carry the messages, stdout and stderr are the command's.
+// The interpreter leads a session, and so a process group, of its own, and has
+// no controlling terminal: a command that wants to ask for a password fails.
+func Command(fromHost, toHost, stdout, stderr *os.File) (*exec.Cmd, error) {
+	path, err := executable()
+	if err != nil {
+		return nil, err
+	}
+	return &exec.Cmd{
+		Path:        path,
+		Args:        []string{name, Version},
+		Env:         []string{"GOMAXPROCS=2", "GOTRACEBACK=single"},
+		ExtraFiles:  []*os.File{fromHost, toHost, stdout, stderr},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}, nil
+}
+
+// executable names the running program. On Linux it is found although its file
+// was replaced or removed.
+func executable() (string, error) {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "-buildmode" && s.Value != "exe" && s.Value != "pie" {
+				return "", fmt.Errorf("the program is built with -buildmode=%s and cannot be started again as an interpreter", s.Value)
+			}
+		}
+	}
+	if runtime.GOOS == "linux" {
+		const self = "/proc/self/exe"
+		if _, err := os.Stat(self); err == nil {
+			return self, nil
+		}
+	}
+	return os.Executable()
+}

@@ -1,0 +1,47 @@
+//go:build unix
+
+package interpreter
+
+import (
+	"fmt"
+	"math"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// memoryInterval is how often the interpreter's memory is looked at: short
+// enough that a variable which doubles again and again is noticed within a few
+// doublings of the bound.
+const memoryInterval = 5 * time.Millisecond
+
+// watchMemory ends the process when its heap and its stacks outgrow what the
+// host grants: what a command substitution reads, a variable that grows, a
+// function that starts itself twice. Programs that the command starts have
+// memory of their own and are not counted.
+func (k *keeper) watchMemory() {
+	limit := k.start.MaxMemory
+	if limit == 0 {
+		return
+	}
+	// The collector works harder near it, so that garbage is not mistaken for
+	// need.
+	debug.SetMemoryLimit(int64(min(limit/4*3, math.MaxInt64)))
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/stacks:bytes"},
+	}
+	for range time.Tick(memoryInterval) {
+		metrics.Read(samples)
+		used := uint64(0)
+		for _, s := range samples {
+			if s.Value.Kind() == metrics.KindUint64 {
+				used += s.Value.Uint64()
+			}
+		}
+		if used > limit {
+			k.report(Done{Status: -1, Failure: fmt.Sprintf("the shell needed more than %d MiB of memory for variables, substitutions and functions", limit>>20)})
+			k.perish()
+		}
+	}
+}
