@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/internal/jcs"
 	"github.com/rulvar/rulvar-go/internal/journal"
 )
 
@@ -104,6 +105,27 @@ func (b *budget) seed(entries []*Entry) error {
 		}
 	}
 	return nil
+}
+
+// recordBudget writes that a resume has replaced the run's ceiling, before
+// anything is spent under the new one.
+func (s *segment) recordBudget(recorded *float64, applied float64) error {
+	type override struct {
+		Recorded *float64 `json:"recorded,omitempty"`
+		Applied  float64  `json:"applied"`
+	}
+	key, err := jcs.Hash(map[string]any{"kind": "run-budget-override", "segment": s.number})
+	if err != nil {
+		return err
+	}
+	_, err = s.decide(key, struct {
+		DecisionType    string   `json:"decisionType"`
+		Source          string   `json:"source"`
+		Segment         int      `json:"segment"`
+		BudgetUSD       override `json:"budgetUsd"`
+		SettledSpendUSD float64  `json:"settledSpendUsd"`
+	}{"run_budget_override", "resume-options", s.number, override{recorded, applied}, s.budget.spent})
+	return err
 }
 
 // book adds what a model has used.

@@ -24,6 +24,9 @@ func resumeSegment[A, R any](ctx context.Context, s *segment, w *Workflow[A, R],
 	if s.meta.WorkflowName != "" && s.meta.WorkflowName != w.name {
 		return args, refuse(fmt.Sprintf("the run belongs to the workflow %q, not %q", s.meta.WorkflowName, w.name), nil)
 	}
+	if have := s.meta.ConfigFingerprint; have != "" && opts.ConfigFingerprint != "" && have != opts.ConfigFingerprint {
+		return args, refuse(fmt.Sprintf("the run was started under the configuration %q, not %q", have, opts.ConfigFingerprint), nil)
+	}
 	if err := s.checkVersion(w.hash(), w.version, opts.RefuseVersion); err != nil {
 		return args, err
 	}
@@ -66,7 +69,8 @@ func (s *segment) foreign() bool { return s.meta.Args == nil }
 
 func (e *Engine) newSegment(ctx context.Context, workflow string) *segment {
 	s := &segment{
-		e: e, workflow: workflow, number: 1,
+		e: e, workflow: workflow, number: 1, span: "s0", // the bus's first
+
 		kick: make(chan struct{}, 1), quiet: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{}),
 		slots: newSlots(e.cfg.Concurrency), parked: make(map[int64]*parkedCall), sites: make(map[string]int64),
 	}
@@ -161,6 +165,7 @@ func (s *segment) index(entries []*Entry, invalidate []int64) (err error) {
 
 // beginResume writes that a new segment has begun.
 func (s *segment) beginResume(ctx context.Context, budgetUSD float64) error {
+	recorded := s.meta.BudgetUSD
 	if budgetUSD != 0 {
 		if budgetUSD < s.budget.spent {
 			return errs.New(errs.Config, "Resume", "BudgetUSD", fmt.Sprintf("the run has spent %.6f USD already", s.budget.spent))
@@ -172,6 +177,12 @@ func (s *segment) beginResume(ctx context.Context, budgetUSD float64) error {
 	}
 	if err := s.e.remember(s); err != nil {
 		return err
+	}
+	if budgetUSD != 0 && (recorded == nil || *recorded != budgetUSD) {
+		if err := s.recordBudget(recorded, budgetUSD); err != nil {
+			s.e.forget(s)
+			return err
+		}
 	}
 	s.meta.Status, s.meta.Segments, s.meta.UpdatedAt = string(RunRunning), s.number, stamp(time.Now())
 	if err := s.e.store.PutMeta(ctx, s.meta, s.lock); err != nil {

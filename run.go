@@ -40,6 +40,9 @@ type RunOptions struct {
 	// BudgetUSD is the ceiling of what the run's agents may cost, over all
 	// segments; zero is none. A run that reaches it ends with status exhausted.
 	BudgetUSD float64
+	// ConfigFingerprint is recorded, to be compared by resumes: a text that
+	// changes with what must not change under a run.
+	ConfigFingerprint string
 	// OnEvent sees every event from the first. It is called in order, one
 	// event at a time.
 	OnEvent func(Event)
@@ -58,6 +61,9 @@ type ResumeOptions[A any] struct {
 	// BudgetUSD replaces the ceiling that the run was started with, from this
 	// segment on; zero keeps it. It must not be below what is spent.
 	BudgetUSD float64
+	// ConfigFingerprint, where it is not "", must equal the recorded one, if
+	// there is one.
+	ConfigFingerprint string
 	// RefuseVersion makes another workflow version an error, not a warning.
 	RefuseVersion bool
 	// OnEvent sees every event from the first.
@@ -158,7 +164,7 @@ func Run[A, R any](ctx context.Context, e *Engine, w *Workflow[A, R], args A, op
 	s.meta = &RunMeta{
 		RunID: s.runID, Status: string(RunRunning), Segments: 1, UpdatedAt: stamp(time.Now()), Name: opts.Name, Tags: opts.Tags,
 		Args: argsText, ArgsProvided: true, ArgsHash: argsHash, Genesis: newID(), ExecKeyDerivation: 2,
-		WorkflowName: w.name, WorkflowHash: w.hash(),
+		WorkflowName: w.name, WorkflowHash: w.hash(), ConfigFingerprint: opts.ConfigFingerprint,
 	}
 	if opts.BudgetUSD < 0 {
 		return nil, errs.New(errs.Config, "Run", "BudgetUSD", "a budget is not negative")
