@@ -1,0 +1,428 @@
+package rulvar_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/internal/jcs"
+)
+
+// fixtureVars are the variables of a body. Branches and stages get a copy.
+type fixtureVars map[string]json.RawMessage
+
+// workflow makes the scenario's workflow, which interprets its ops.
+func (x *fixtureRun) workflow(w fixtureWorkflow) *rulvar.Workflow[json.RawMessage, json.RawMessage] {
+	return rulvar.DefineWorkflow(w.Name, func(c *rulvar.Ctx, args json.RawMessage) (json.RawMessage, error) {
+		vars := fixtureVars{}
+		if args != nil {
+			vars["args"] = args
+		}
+		return x.body(c, w.Body, vars)
+	})
+}
+
+// body runs ops in order. Its value is the array of their results.
+func (x *fixtureRun) body(c *rulvar.Ctx, ops []fixtureOp, vars fixtureVars) (json.RawMessage, error) {
+	results := []json.RawMessage{}
+	for i := range ops {
+		o := &ops[i]
+		r, err := x.op(c, o, vars)
+		if err != nil {
+			if !o.Catch {
+				return nil, err
+			}
+			if r, err = json.Marshal(caughtFacts(err)); err != nil {
+				return nil, err
+			}
+		}
+		if r == nil {
+			r = json.RawMessage("null")
+		}
+		if o.As != "" {
+			vars[o.As] = r
+		}
+		results = append(results, r)
+	}
+	return json.Marshal(results)
+}
+
+func (x *fixtureRun) op(c *rulvar.Ctx, o *fixtureOp, vars fixtureVars) (json.RawMessage, error) {
+	switch o.Op {
+	case "agent":
+		return x.agentOp(c, o, vars)
+	case "step":
+		return x.stepOp(c, o, vars)
+	case "awaitExternal":
+		return x.awaitOp(c, o, vars)
+	case "parallel":
+		return x.parallelOp(c, o, vars)
+	case "pipeline":
+		return x.pipelineOp(c, o, vars)
+	case "phase":
+		var r json.RawMessage
+		err := c.Phase(o.Name, func(c *rulvar.Ctx) (err error) {
+			r, err = x.body(c, o.Body, vars)
+			return err
+		})
+		return r, err
+	case "workflow":
+		return x.childOp(c, o, vars)
+	case "now":
+		now, err := c.Now()
+		return mustText(now.UnixMilli()), err
+	case "random":
+		return x.randomOp(c, o, vars)
+	case "uuid":
+		id, err := c.UUID()
+		return mustText(id), err
+	}
+	return nil, fmt.Errorf("unknown op %q", o.Op)
+}
+
+func (x *fixtureRun) agentOp(c *rulvar.Ctx, o *fixtureOp, vars fixtureVars) (json.RawMessage, error) {
+	prompt, err := text(o.Prompt, vars)
+	if err != nil {
+		return nil, err
+	}
+	opts, err := x.agentOptions(o, vars)
+	if err != nil {
+		return nil, err
+	}
+	var out fixtureAgentResult
+	if o.Schema != nil {
+		out, err = askAgent(c, prompt, opts, func(v json.RawMessage) (json.RawMessage, error) { return v, nil })
+	} else {
+		out, err = askAgent(c, prompt, opts, func(v string) (json.RawMessage, error) { return json.Marshal(v) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	if string(o.Result) == `"full"` {
+		x.agentEnded(prompt, &out)
+		return json.Marshal(out.full())
+	}
+	lenient := o.OnError == "null" || o.OnError == "" && x.f.Workflow.ErrorPolicy == "lenient"
+	switch {
+	case out.err == nil:
+		return out.Output, nil
+	case lenient:
+		x.drop()
+		return nil, nil
+	}
+	return nil, out.err
+}
+
+func (x *fixtureRun) agentOptions(o *fixtureOp, vars fixtureVars) (*rulvar.AgentOptions, error) {
+	opts := &rulvar.AgentOptions{
+		AgentType: o.AgentType, Label: o.Label, Model: o.Model, Effort: o.Effort, Schema: o.Schema,
+		Limits: o.Limits.options(), MemoizeOutcome: o.MemoizeOutcome, Replay: rulvar.ReplayMode(o.Replay),
+	}
+	var err error
+	if o.Key != nil {
+		if opts.Key, err = text(o.Key, vars); err != nil {
+			return nil, err
+		}
+	}
+	if o.Tools != nil {
+		if opts.Tools, err = x.toolSources(o.Tools); err != nil {
+			return nil, err
+		}
+	}
+	if o.Isolation != nil {
+		opts.Isolation = new(rulvar.Isolation)
+		err = json.Unmarshal(o.Isolation, opts.Isolation)
+	}
+	return opts, err
+}
+
+// fixtureAgentResult is an agent's result with its output as text.
+type fixtureAgentResult struct {
+	rulvar.AgentResult[json.RawMessage]
+	err *rulvar.Error
+}
+
+func askAgent[T any](c *rulvar.Ctx, prompt string, opts *rulvar.AgentOptions, write func(T) (json.RawMessage, error)) (fixtureAgentResult, error) {
+	r, err := rulvar.AgentFull[T](c, prompt, opts)
+	if err != nil {
+		return fixtureAgentResult{}, err
+	}
+	out := fixtureAgentResult{err: r.Err}
+	out.Status, out.ServedBy, out.Usage = r.Status, r.ServedBy, r.Usage
+	if r.Status == rulvar.AgentOK {
+		out.Output, err = write(r.Output)
+	}
+	return out, err
+}
+
+// full is the projection of a whole result that the scenarios return.
+func (r *fixtureAgentResult) full() map[string]any {
+	out := map[string]any{"status": r.Status, "output": r.Output}
+	if r.err != nil && r.Status == rulvar.AgentErrored {
+		out["error"] = map[string]any{"kind": r.err.Data["kind"], "retryable": r.err.Retryable}
+	}
+	return out
+}
+
+func (x *fixtureRun) stepOp(c *rulvar.Ctx, o *fixtureOp, vars fixtureVars) (json.RawMessage, error) {
+	opts := &rulvar.StepOptions{}
+	var err error
+	if o.Key != nil {
+		if opts.Key, err = text(o.Key, vars); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range o.Deps {
+		v, err := fill(d, vars)
+		if err != nil {
+			return nil, err
+		}
+		opts.Deps = append(opts.Deps, v)
+	}
+	return rulvar.Step(c, o.Label, func(ctx context.Context) (json.RawMessage, error) {
+		override, err := x.stepCalled(ctx, o.Label)
+		switch {
+		case err != nil:
+			return nil, err
+		case override != nil && override.Error != nil:
+			return nil, errors.New(*override.Error)
+		case override != nil:
+			return override.Result, nil
+		case o.Error != "":
+			return nil, errors.New(o.Error)
+		}
+		return fill(o.Result, vars)
+	}, opts)
+}
+
+func (x *fixtureRun) awaitOp(c *rulvar.Ctx, o *fixtureOp, vars fixtureVars) (json.RawMessage, error) {
+	key, err := text(o.Key, vars)
+	if err != nil {
+		return nil, err
+	}
+	prompt := ""
+	if o.Prompt != nil {
+		if prompt, err = text(o.Prompt, vars); err != nil {
+			return nil, err
+		}
+	}
+	return rulvar.AwaitExternal[json.RawMessage](c, key, prompt, o.Schema)
+}
+
+func (x *fixtureRun) parallelOp(c *rulvar.Ctx, o *fixtureOp, vars fixtureVars) (json.RawMessage, error) {
+	var branches []func(*rulvar.Ctx) (json.RawMessage, error)
+	for _, ops := range o.Branches {
+		own := maps.Clone(vars)
+		branches = append(branches, func(c *rulvar.Ctx) (json.RawMessage, error) { return x.body(c, ops, own) })
+	}
+	if !o.Settle {
+		r, err := rulvar.Parallel(c, branches...)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(r)
+	}
+	settled, err := rulvar.ParallelSettled(c, branches...)
+	if err != nil {
+		return nil, err
+	}
+	out := []map[string]any{}
+	for _, s := range settled {
+		if s.Err != nil {
+			x.drop()
+			out = append(out, map[string]any{"status": settledStatus(s.Err)})
+			continue
+		}
+		out = append(out, map[string]any{"status": "ok", "value": s.Value})
+	}
+	return json.Marshal(out)
+}
+
+func settledStatus(err error) string {
+	if e, ok := errors.AsType[*rulvar.Error](err); ok {
+		if status, ok := e.Data["status"].(string); ok {
+			return status
+		}
+	}
+	return "error"
+}
+
+func (x *fixtureRun) pipelineOp(c *rulvar.Ctx, o *fixtureOp, vars fixtureVars) (json.RawMessage, error) {
+	var items []json.RawMessage
+	list, err := fill(o.Items, vars)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(list, &items); err != nil {
+		return nil, err
+	}
+	var line rulvar.Stage[json.RawMessage, json.RawMessage]
+	for _, ops := range o.Stages {
+		stage := func(c *rulvar.Ctx, item json.RawMessage) (json.RawMessage, error) { return x.stage(c, ops, vars, item) }
+		if line == nil {
+			line = stage
+		} else {
+			line = rulvar.Then(line, stage)
+		}
+	}
+	settled, err := rulvar.Pipeline(c, items, line)
+	if err != nil {
+		return nil, err
+	}
+	out := []json.RawMessage{}
+	for _, s := range settled {
+		switch {
+		case s.Err == nil:
+			out = append(out, s.Value)
+		case o.OnItemError == "throw":
+			return nil, s.Err
+		default:
+			x.drop()
+		}
+	}
+	return json.Marshal(out)
+}
+
+// stage runs the ops of a stage over the item; the last one's result goes on.
+func (x *fixtureRun) stage(c *rulvar.Ctx, ops []fixtureOp, vars fixtureVars, item json.RawMessage) (json.RawMessage, error) {
+	own := maps.Clone(vars)
+	own["item"] = item
+	r, err := x.body(c, ops, own)
+	if err != nil {
+		return nil, err
+	}
+	var results []json.RawMessage
+	if err := json.Unmarshal(r, &results); err != nil || len(results) == 0 {
+		return nil, err
+	}
+	return results[len(results)-1], nil
+}
+
+func (x *fixtureRun) childOp(c *rulvar.Ctx, o *fixtureOp, vars fixtureVars) (json.RawMessage, error) {
+	child, ok := x.f.Workflow.Children[o.Name]
+	if !ok {
+		return nil, fmt.Errorf("the scenario has no child workflow %q", o.Name)
+	}
+	child.Name = o.Name
+	args, err := fill(o.Args, vars)
+	if err != nil {
+		return nil, err
+	}
+	key := ""
+	if o.Key != nil {
+		if key, err = text(o.Key, vars); err != nil {
+			return nil, err
+		}
+	}
+	return rulvar.CallWorkflow(c, x.workflow(child), args, key)
+}
+
+func (x *fixtureRun) randomOp(c *rulvar.Ctx, o *fixtureOp, vars fixtureVars) (json.RawMessage, error) {
+	var keys []string
+	if o.Key != nil {
+		key, err := text(o.Key, vars)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	n, err := c.Random(keys...)
+	return mustText(n), err
+}
+
+// caughtFacts is what a workflow sees of an error it catches.
+func caughtFacts(err error) map[string]any {
+	e, ok := errors.AsType[*rulvar.Error](err)
+	if !ok {
+		return map[string]any{"caught": "Error"}
+	}
+	names := map[rulvar.Code]string{
+		rulvar.ErrAgent: "AgentCallError", rulvar.ErrConfig: "ConfigError",
+		rulvar.ErrAdmissionRejected: "AdmissionRejectedError", rulvar.ErrBudgetExhausted: "BudgetExhaustedError",
+	}
+	facts := map[string]any{"caught": names[e.Code]}
+	if names[e.Code] == "" {
+		facts["caught"] = "Error"
+	}
+	if kind := e.Data["kind"]; e.Code == rulvar.ErrAgent {
+		facts["kind"] = kind
+	} else {
+		facts["code"] = e.Code
+	}
+	return facts
+}
+
+// text fills a template whose value is text.
+func text(template json.RawMessage, vars fixtureVars) (string, error) {
+	v, err := fill(template, vars)
+	if err != nil {
+		return "", err
+	}
+	var s string
+	if err := json.Unmarshal(v, &s); err != nil {
+		return string(v), nil
+	}
+	return s, nil
+}
+
+// fill puts values in place of {"$var":name}, {"$concat":[…]} and
+// {"$repeat":{text,times}}, also inside arrays.
+func fill(template json.RawMessage, vars fixtureVars) (json.RawMessage, error) {
+	if template == nil {
+		return json.RawMessage("null"), nil
+	}
+	var form struct {
+		Var    *string           `json:"$var"`
+		Concat []json.RawMessage `json:"$concat"`
+		Repeat *struct {
+			Text  string
+			Times int
+		} `json:"$repeat"`
+	}
+	var list []json.RawMessage
+	switch {
+	case json.Unmarshal(template, &list) == nil && list != nil:
+		for i := range list {
+			v, err := fill(list[i], vars)
+			if err != nil {
+				return nil, err
+			}
+			list[i] = v
+		}
+		return json.Marshal(list)
+	case json.Unmarshal(template, &form) != nil:
+		return plainJSON(template)
+	case form.Var != nil:
+		v, ok := vars[*form.Var]
+		if !ok {
+			return nil, fmt.Errorf("no variable %q", *form.Var)
+		}
+		return plainJSON(v)
+	case form.Concat != nil:
+		var b strings.Builder
+		for _, part := range form.Concat {
+			s, err := text(part, vars)
+			if err != nil {
+				return nil, err
+			}
+			b.WriteString(s)
+		}
+		return mustText(b.String()), nil
+	case form.Repeat != nil:
+		return mustText(strings.Repeat(form.Repeat.Text, form.Repeat.Times)), nil
+	}
+	return plainJSON(template)
+}
+
+// mustText writes a string or a number.
+func mustText(v any) json.RawMessage {
+	out, err := jcs.AppendTree(nil, v)
+	if err != nil {
+		return json.RawMessage(`"` + err.Error() + `"`)
+	}
+	return out
+}
