@@ -1,0 +1,3 @@
+module github.com/rulvar/rulvar-go/bench/targets
+
+go 1.26
