@@ -52,29 +52,35 @@ func ExplainShellCommand(command string, rules ShellRules) ShellExplanation {
 func (m *ShellMatcher) Explain(command string) ShellExplanation {
 	c := argv.Read(command)
 	out := ShellExplanation{Command: command, Verdict: VerdictAllow, Segments: []ShellSegment{}}
-	segs := c.Segments()
-	for i := range segs {
+	for i := range c.Segments() {
 		s := m.segment(c, i)
+		if i >= c.Understood() && s.Table != "deny" && s.Table != "ask" {
+			continue // another shell's reading, which no rule meets
+		}
 		out.Segments = append(out.Segments, s)
 		if stricter(s.Verdict, out.Verdict) {
 			out.Verdict, out.Why = s.Verdict, s.Why
 		}
 	}
-	if out.Verdict == VerdictDeny {
-		return out
-	}
-	if why, ok := c.Complete(); !ok {
-		// No pattern can make a person not be asked about such a text.
+	why, complete := c.Complete()
+	hidden := c.Hidden() != "" && len(m.deny)+len(m.ask) > 0
+	if out.Verdict == VerdictDeny || !complete || hidden {
+		// No allow pattern can make such a text run without a question.
 		for i := range out.Segments {
 			out.Segments[i].Suggest = ""
 		}
+	}
+	if out.Verdict == VerdictDeny {
+		return out
+	}
+	if !complete {
 		if out.Verdict = VerdictAsk; out.Why == "" || !c.Judged() {
 			out.Why = why
 		}
 		return out
 	}
-	if hidden := c.Hidden(); hidden != "" && len(m.deny)+len(m.ask) > 0 {
-		out.Verdict, out.Why = VerdictAsk, hidden
+	if hidden {
+		out.Verdict, out.Why = VerdictAsk, c.Hidden()
 		return out
 	}
 	if out.Verdict == VerdictAllow {

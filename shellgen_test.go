@@ -345,5 +345,5 @@ func (g *shellGen) mutate(s string) string {
 // shellDiffRows are commands that were judged wrongly once, and their like.
 var shellDiffRows = []string{
 	"(rm x)", "echo hi # foo \\\nrm x", "(echo hi # foo \\\nrm x)", "r\\\nm x", "$'rm' x", "rm${IFS}x", "v=rm; $v x", "r$@m x", "env rm x", "echo x | xargs rm",
-	"sh -c 'rm x'", "eval 'rm x'", "trap 'rm x' EXIT", "echo rm x | sh", ">/dev/null rm x", "V+=1 rm x", "V[0]=1 rm x", "ls &>>/dev/null cp", "ls &>/dev/null 2>&1 cp a", "git status 10>&1", "git status 10>/dev/null", "echo $'\\''; rm x; echo $'\\''",
+	"sh -c 'rm x'", "eval 'rm x'", "trap 'rm x' EXIT", "echo rm x | sh", ">/dev/null rm x", "V+=1 rm x", "V[0]=1 rm x", "ls &>>/dev/null cp", "ls &>/dev/null rm x", "ls &>>/dev/null rm x", "(ls &>/dev/null rm x)", "x() { ls &>/dev/null rm x; }; x", "ls &>/dev/null 2>&1 cp a", "git status 10>&1", "git status 10>/dev/null", "echo $'\\''; rm x; echo $'\\''",
 }

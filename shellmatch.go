@@ -120,7 +120,7 @@ func (m *ShellMatcher) allows(c *argv.Command) bool {
 	if _, ok := c.Complete(); !ok {
 		return false
 	}
-	segs := c.Segments()
+	segs := c.Segments()[:c.Understood()]
 	for i := range segs {
 		if m.allowing(&segs[i]) == nil {
 			return false

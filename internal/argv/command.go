@@ -15,6 +15,7 @@ type Command struct {
 	complete bool // the strict reader understood every segment's place
 	segs     []Segment
 	look     looker
+	other    int    // if not 0, the segments from here on are another shell's reading
 	views    []int  // where the views of each segment begin, and the end
 	unjudged string // why the text as a whole cannot be judged
 	unread   string // why the strict reader lost its place
@@ -82,29 +83,31 @@ func (c *Command) readBoth() {
 		c.segs, _ = readStrict(c.text, true)
 		return
 	}
-	bash, onlyBash, parsed := readTree(c.text, &bashParsers)
-	var posix []Segment
-	if !parsed || onlyBash {
-		posix, _, _ = readTree(c.text, &posixParsers)
+	bash := readBash(c.text)
+	var posix tree
+	if bash.onlyBash {
+		posix = readPOSIX(c.text, bash.ampersands)
 	}
-	if !parsed {
+	if !bash.parsed {
 		c.unjudged = whyParse
 		strict, _ = readStrict(c.text, true)
-		c.join(bash, posix, strict)
+		c.join(bash.segs, posix.segs, strict)
 		return
 	}
-	agreed := c.compare(strict, bash)
+	agreed := c.compare(strict, bash.segs)
 	switch {
-	case agreed && c.complete && posix == nil:
+	case agreed && c.complete && !bash.onlyBash:
 		c.segs = strict
 		c.note(strict)
-	case agreed && posix == nil:
-		c.segs = bash
-		c.note(bash)
+	case agreed && !bash.onlyBash:
+		c.segs = bash.segs
+		c.note(bash.segs)
 	case c.complete:
-		c.join(strict, bash, posix)
+		c.join(strict)
+		c.other = len(c.segs)
+		c.join(c.segs, bash.segs, posix.segs)
 	default:
-		c.join(bash, posix, strict)
+		c.join(bash.segs, posix.segs, strict)
 	}
 }
 
@@ -142,6 +145,7 @@ func holdsControl(text string) bool {
 // agree on.
 func (c *Command) join(lists ...[]Segment) {
 	seen := make(map[string]bool)
+	c.segs = nil
 	for _, list := range lists {
 		for i := range list {
 			if k := list[i].key(); !seen[k] {
@@ -255,6 +259,17 @@ func (c *Command) Hidden() string {
 func (c *Command) Segments() []Segment {
 	c.analyse()
 	return c.segs
+}
+
+// Understood returns how many of [Command.Segments], from the first, an allow has
+// to cover where the text is Complete. Those behind them are what some shell may
+// also read in it: they matter to a deny or ask only.
+func (c *Command) Understood() int {
+	c.analyse()
+	if c.other > 0 {
+		return c.other
+	}
+	return len(c.segs)
 }
 
 // Complete tells whether the strict reader kept its place to the end and the

@@ -44,14 +44,14 @@ func checkReaders(t require.TestingT, text string) {
 	if treeFits(text) != "" {
 		return
 	}
-	bash, onlyBash, parsed := readTree(text, &bashParsers)
+	bash := readBash(text)
 	if line.read(text) {
-		require.True(t, parsed, "a plain line is parsed: %q", text)
-		require.True(t, agree(segs, bash), "%q: plain and tree disagree", text)
+		require.True(t, bash.parsed, "a plain line is parsed: %q", text)
+		require.True(t, agree(segs, bash.segs), "%q: plain and tree disagree", text)
 	}
-	if parsed && !onlyBash {
-		posix, _, ok := readTree(text, &posixParsers)
-		require.True(t, ok && agree(bash, posix), "%q holds nothing of Bash, but the dialects differ: %v, %v", text, bash, posix)
+	if bash.parsed && !bash.onlyBash {
+		posix := readPOSIX(text, nil)
+		require.True(t, posix.parsed && agree(bash.segs, posix.segs), "%q holds nothing of Bash, but the dialects differ: %v, %v", text, bash, posix)
 	}
 }
 

@@ -70,6 +70,8 @@ func TestDenyFinds(t *testing.T) {
 		"assignment":                  {"V=1 rm -rf /x", argv.Yes},
 		"appending assignment":        {"V+=1 rm -rf /x", argv.Yes},
 		"element assignment":          {"a[0]=1 rm -rf /x", argv.Yes},
+		"behind an ampersand":         {"ls &>/dev/null rm x", argv.Yes},
+		"behind one that appends":     {"ls&>>f rm x", argv.Yes},
 		"redirection glued":           {"rm>/dev/null", argv.Yes},
 		"redirection first":           {">f rm -rf /x", argv.Yes},
 		"descriptor first":            {"2>&1 rm -rf /x", argv.Yes},

@@ -66,27 +66,61 @@ var (
 	posixParsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangPOSIX)) }}
 )
 
-// readTree returns every simple command of text, wherever it stands, as the
-// grammar library reads it, whether something in it is only known to Bash, so that
-// the POSIX dialect may read it otherwise, and whether it read all of the text.
-// What it read in front of an error is returned too: a shell runs a text line by
-// line and gets as far.
-func readTree(text string, parsers *sync.Pool) (segs []Segment, onlyBash, ok bool) {
-	w := walker{src: text, segs: make([]Segment, 0, 1+len(text)/32), buf: make([]byte, 0, 64)}
+// tree is what the grammar library made of a text.
+type tree struct {
+	// segs are every simple command, wherever it stands. What stands in front of
+	// an error is there too: a shell runs a text line by line and gets as far.
+	segs []Segment
+	// onlyBash: something in the text is only known to Bash, so that the POSIX
+	// dialect may read it otherwise.
+	onlyBash   bool
+	ampersands []int // offsets of every &> and &>>
+	parsed     bool  // to the end
+}
+
+// readTree reads text in the dialect of the parsers.
+func readTree(text string, parsers *sync.Pool) (t tree) {
+	w := walker{src: text, tree: tree{segs: make([]Segment, 0, 1+len(text)/32)}, buf: make([]byte, 0, 64)}
 	defer func() {
 		if recover() != nil {
-			segs, onlyBash, ok = w.segs, true, false
+			t = w.tree
+			t.onlyBash, t.parsed = true, false
 		}
 	}()
 	p := parsers.Get().(*syntax.Parser)
 	for stmt, err := range p.StmtsSeq(strings.NewReader(text)) {
 		if err != nil {
-			return w.segs, true, false
+			w.onlyBash = true
+			return w.tree
 		}
 		w.stmt(stmt)
 	}
 	parsers.Put(p)
-	return w.segs, w.onlyBash, true
+	w.parsed = true
+	return w.tree
+}
+
+// readBash reads text in the Bash dialect.
+func readBash(text string) tree { return readTree(text, &bashParsers) }
+
+// readPOSIX reads text in the POSIX dialect. The library takes &> for an operator
+// in that dialect too and gives up, where a POSIX shell takes it for the end of a
+// command and a redirection of the next one; so they are put apart.
+func readPOSIX(text string, ampersands []int) tree {
+	if len(ampersands) > 0 {
+		var b strings.Builder
+		from := 0
+		for _, i := range ampersands {
+			if i < from || i >= len(text) || text[i] != '&' {
+				continue
+			}
+			b.WriteString(text[from:i+1] + " ")
+			from = i + 1
+		}
+		b.WriteString(text[from:])
+		text = b.String()
+	}
+	return readTree(text, &posixParsers)
 }
 
 // commentSwallows tells whether text may hold a comment that ends in a

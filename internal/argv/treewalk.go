@@ -8,14 +8,11 @@ import (
 
 // walker collects the simple commands of a syntax tree.
 type walker struct {
+	tree
 	src    string
-	segs   []Segment
 	capped int // how many substitutions we are in
 	buf    []byte
 	free   []*Segment
-	// onlyBash is set by everything that the POSIX dialect reads otherwise. Where
-	// there is nothing of the kind, both dialects take the same steps.
-	onlyBash bool
 }
 
 // add appends a segment. Inside a substitution a command asks, whatever the
@@ -296,7 +293,10 @@ func (w *walker) redirects(list []*syntax.Redirect, args []*syntax.Word, seg *Se
 			red.glued = int(r.Word.Pos().Offset()) == int(r.OpPos.Offset())+len(red.Op)
 		}
 		switch r.Op {
-		case syntax.RdrAll, syntax.AppAll, syntax.WordHdoc:
+		case syntax.RdrAll, syntax.AppAll:
+			w.onlyBash = true
+			w.ampersands = append(w.ampersands, int(r.OpPos.Offset()))
+		case syntax.WordHdoc:
 			w.onlyBash = true
 		}
 		switch r.Op {

@@ -35,8 +35,9 @@ type looker struct {
 	seg    *Segment
 	hidden string // why the text runs a command nobody can see, or ""
 	looks  int
-	depth  int // nesting of texts given to shells
-	bytes  int // of such texts read so far
+	via    string // what runs the command that is looked at
+	depth  int    // nesting of texts given to shells
+	bytes  int    // of such texts read so far
 }
 
 // hide notes that a command cannot be seen; the first reason stays.
@@ -75,7 +76,10 @@ func (l *looker) look(words []Word, limit Match, via string, level int) {
 	}
 	name := base(w.Text)
 	if run := runners[name]; run != nil {
+		outer := l.via
+		l.via = via
 		run(l, words, level+1)
+		l.via = outer
 	}
 	if why := evaluates(name, words); why != "" {
 		l.hide(why)
@@ -84,7 +88,7 @@ func (l *looker) look(words []Word, limit Match, via string, level int) {
 
 // inner adds a command that the command named via runs.
 func (l *looker) inner(via string, words []Word, level int) {
-	l.look(words, Maybe, via, level)
+	l.look(words, Maybe, strings.TrimSpace(l.via+" "+via), level)
 }
 
 // inline reads a text that a shell will run.
@@ -99,6 +103,7 @@ func (l *looker) inline(via, text string, level int) {
 	sub := &Command{text: text, depth: l.depth + level, spent: l.bytes}
 	sub.analyse()
 	l.bytes = sub.look.bytes
+	via = strings.TrimSpace(l.via + " " + via)
 	for _, v := range sub.look.views {
 		if v.via != "" {
 			v.via = via + " " + v.via
