@@ -19,7 +19,7 @@ type fixtureModel struct {
 	script  []fixtureScript
 	// onCall is told of the n-th request, from 1, before it is answered. An
 	// error is the answer.
-	onCall func(ctx context.Context, n int, agentType string) error
+	onCall func(ctx context.Context, n int, req *rulvar.Request) error
 
 	mu       sync.Mutex
 	position []int
@@ -47,7 +47,7 @@ func (m *fixtureModel) Capabilities(string) rulvar.Capabilities {
 func (m *fixtureModel) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
 	return func(yield func(rulvar.StreamEvent, error) bool) {
 		n, turn := m.next(req)
-		err := m.onCall(ctx, n, req.Agent.Type)
+		err := m.onCall(ctx, n, req)
 		if err == nil && turn == nil {
 			err = &rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: "script exhausted"}
 		}

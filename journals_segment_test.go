@@ -29,6 +29,7 @@ type fixtureRun struct {
 	engine    *rulvar.Engine
 	model     *fixtureModel
 	onCorrupt rulvar.OnCorruptCheckpoint
+	stopsAt   *fixtureStopRequest // the request to stop at, where counting does not tell
 	keys      func(string) string // the reference's suspension key in this store
 
 	mu          sync.Mutex
@@ -53,6 +54,13 @@ type fixtureOutcome struct {
 	rulvar.Outcome[json.RawMessage]
 	rejected error
 	killed   bool
+}
+
+// fixtureStopRequest names a request by its conversation: the number of a
+// request says nothing where branches run at the same time.
+type fixtureStopRequest struct {
+	Prompt       string
+	MessageCount int
 }
 
 func newFixtureRun(t *testing.T, f *fixture, seg *fixtureSegment, dir string) *fixtureRun {
@@ -147,9 +155,15 @@ func (x *fixtureRun) start(ctx context.Context) (*rulvar.RunHandle[json.RawMessa
 }
 
 // modelCalled stops or cancels the segment at the request that it names.
-func (x *fixtureRun) modelCalled(ctx context.Context, n int, agentType string) error {
-	if s := x.seg.Stop; s != nil && s.At == "modelCall" && s.N == n && (s.AgentType == "" || s.AgentType == agentType) {
-		return x.stop(ctx)
+func (x *fixtureRun) modelCalled(ctx context.Context, n int, req *rulvar.Request) error {
+	if s := x.seg.Stop; s != nil && s.At == "modelCall" && (s.AgentType == "" || s.AgentType == req.Agent.Type) {
+		here := s.N == n
+		if at := x.stopsAt; at != nil {
+			here = at.Prompt == firstUserText(req.Messages) && at.MessageCount == len(req.Messages)
+		}
+		if here {
+			return x.stop(ctx)
+		}
 	}
 	if c := x.seg.Cancel; c != nil && c.AtModelCall == n {
 		<-x.started
@@ -238,14 +252,14 @@ func (x *fixtureRun) resolveLive(key string) {
 // branches have written what they can.
 func (x *fixtureRun) stop(ctx context.Context) error {
 	x.stopOnce.Do(func() {
-		quiet := x.fingerprint()
-		for range 20 {
-			time.Sleep(10 * time.Millisecond)
+		last := x.fingerprint()
+		for same := 0; same < 3; {
+			time.Sleep(5 * time.Millisecond)
 			now := x.fingerprint()
-			if now == quiet {
-				break
+			if same++; now != last {
+				same = 0
 			}
-			quiet = now
+			last = now
 		}
 		x.snapshot = filepath.Join(x.t.TempDir(), "store")
 		copyTree(x.t, x.dir, x.snapshot)

@@ -186,7 +186,7 @@ func replayFixture(t *testing.T, f *fixture, c *fixtureTally) {
 			c.skip(t, f.Scenario, feature)
 		}
 	}
-	got := resumeFixture(ctx, t, f, work, "")
+	got := resumeFixture(ctx, t, f, work, loadEntries(ctx, t, work, f.RunID), "")
 	for i, facts := range got.facts {
 		result.compare(c, f, fmt.Sprintf("steps[%d]", i), got.recorded(f, f.expect.Steps, i), facts)
 	}
@@ -234,10 +234,12 @@ func agreesWithAlternative(f *fixture, got *fixtureSteps) bool {
 	})
 }
 
-// resumeFixture performs the resume steps in sequence on one store.
-func resumeFixture(ctx context.Context, t *testing.T, f *fixture, work string, onCorrupt rulvar.OnCorruptCheckpoint) *fixtureSteps {
+// resumeFixture performs the resume steps in sequence on one store. start is
+// the reference's journal before the first, which is the store's own unless
+// this library has made it.
+func resumeFixture(ctx context.Context, t *testing.T, f *fixture, work string, start []*rulvar.Entry, onCorrupt rulvar.OnCorruptCheckpoint) *fixtureSteps {
 	t.Helper()
-	s := &fixtureSteps{start: loadEntries(ctx, t, work, f.RunID)}
+	s := &fixtureSteps{start: start}
 	reference := newFixtureJournal(s.start...)
 	for i := range f.Resume {
 		seg := &f.Resume[i]
@@ -382,7 +384,7 @@ func TestCorruptCheckpointRestart(t *testing.T) {
 		}
 		work := t.TempDir()
 		copyTree(t, filepath.Join(f.dir, "store"), work)
-		got := resumeFixture(t.Context(), t, f, work, rulvar.CorruptRestart)
+		got := resumeFixture(t.Context(), t, f, work, loadEntries(t.Context(), t, work, f.RunID), rulvar.CorruptRestart)
 		for i := range got.facts {
 			require.Empty(t, got.recorded(f, f.expect.Steps, i).disagreements(got.facts[i], nil))
 		}

@@ -52,7 +52,9 @@ func TestWriteJournals(t *testing.T) {
 	})
 	tally.report(t, tally.looked())
 	if *interopOut != "" && os.Getenv("RULVAR_JOURNALS") == "" && tally.looked() == len(all) {
-		tally.unused(t, func(at string) bool { return at == "store" || strings.HasPrefix(at, "history") })
+		tally.unused(t, func(at string) bool {
+			return at == "store" || strings.HasPrefix(at, "history") || strings.HasPrefix(at, "own")
+		})
 	}
 }
 
@@ -84,6 +86,7 @@ func writeFixture(t *testing.T, f *fixture, c *fixtureTally) {
 	}
 	want, got := storeFacts(ctx, t, f, store)
 	result.compare(c, f, "store", want, got)
+	result.resumeOwn(ctx, t, f, c, store)
 	if len(result.problems) > 0 {
 		t.Error(joinLines(result.problems))
 	} else {
@@ -91,6 +94,29 @@ func writeFixture(t *testing.T, f *fixture, c *fixtureTally) {
 	}
 	if *interopOut != "" {
 		keepFixture(t, f, store)
+	}
+}
+
+// resumeOwn resumes the store that this library has made as the scenario says:
+// it makes no difference who wrote it.
+func (r *fixtureResult) resumeOwn(ctx context.Context, t *testing.T, f *fixture, c *fixtureTally, store string) {
+	t.Helper()
+	for i := range f.Resume {
+		if f.needs(&f.Resume[i], false) != "" {
+			return
+		}
+	}
+	work := t.TempDir()
+	copyTree(t, store, work)
+	recorded := newFixtureJournal()
+	start := recorded.addLines(f.expect.StoreNormalized)
+	got := resumeFixture(ctx, t, f, work, start, "")
+	for i, facts := range got.facts {
+		at := fmt.Sprintf("own[%d]", i)
+		if c.listed(f.Scenario, at) == nil {
+			at = fmt.Sprintf("steps[%d]", i)
+		}
+		r.compare(c, f, at, got.recorded(f, f.expect.Steps, i), facts)
 	}
 }
 
@@ -103,6 +129,10 @@ func makeHistory(ctx context.Context, t *testing.T, f *fixture, i int, store str
 		seg.Mode = "run"
 	}
 	x := newFixtureRun(t, f, &seg, store)
+	if s := seg.Stop; s != nil && runsBranches(x.f.Workflow.Body) && i < len(f.expect.History) && s.N > 0 && s.N <= len(f.expect.History[i].ModelCalls) {
+		x.stopsAt = new(fixtureStopRequest)
+		require.NoError(t, json.Unmarshal(mustJSON(t, f.expect.History[i].ModelCalls[s.N-1]), x.stopsAt))
+	}
 	x.open()
 	recorded := newFixtureJournal()
 	recorded.addLines(f.expect.StoreNormalized)
