@@ -228,8 +228,22 @@ func (j *toolJob) decided(tc *ToolContext, sus *replay.Suspension, answer replay
 		}
 	} else if err := j.consume(sus); err != nil {
 		return executedCall{}, err
+	} else if reason, revoked := j.revokedBefore(sus); revoked {
+		return j.deny(fmt.Sprintf("tool %q denied: %s", name, reason)), nil
 	}
 	return j.execute(tc, input)
+}
+
+// revokedBefore reports whether a revocation stands in the journal before the
+// mark that the grant is used: it came after the answer was read.
+func (j *toolJob) revokedBefore(sus *replay.Suspension) (reason string, revoked bool) {
+	s := j.a.seg
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sus.Revoked == nil || sus.Consumed != nil && sus.Consumed.Seq < sus.Revoked.Seq {
+		return "", false
+	}
+	return sus.Decision().Reason, true
 }
 
 // interruptedAfterGrant reports whether a used grant means an unknown outcome:
