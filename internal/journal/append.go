@@ -1,11 +1,6 @@
 package journal
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/rulvar/rulvar-go/internal/errs"
-)
+import "context"
 
 // Append writes one entry and returns when it is durable. It mints e.Seq, the
 // next above the journal's tail, which it finds in the file: another process
@@ -34,17 +29,12 @@ func (s *FileStore) Append(ctx context.Context, runID string, e *Entry, lock *Ru
 // whose Ref is &r.Seq, with r earlier in the same batch, refers to r.
 func (s *FileStore) AppendAll(ctx context.Context, runID string, entries []*Entry, lock *RunLock) error {
 	const op = "append"
-	if err := CheckRunID(runID); err != nil {
+	b, err := NewBatch(runID, entries)
+	if err != nil || len(entries) == 0 {
 		return err
 	}
-	if len(entries) == 0 {
-		return nil
-	}
-	q, err := newRequest(ctx, op, runID, entries)
-	if err != nil {
-		return err
-	}
-	if lock != nil || !allUnlocked(entries) {
+	q := newRequest(ctx, b)
+	if lock != nil || !b.MayUnlocked() {
 		done, err := s.holdFor(op, runID, lock)
 		if err != nil {
 			return err
@@ -57,125 +47,16 @@ func (s *FileStore) AppendAll(ctx context.Context, runID string, entries []*Entr
 	return r.submit(q)
 }
 
-// allUnlocked reports whether the entries may be written without the lock.
-func allUnlocked(entries []*Entry) bool {
-	for _, e := range entries {
-		if e.Kind != KindResolution && e.Kind != KindAbandon &&
-			(e.Kind != KindDecision || e.decisionType() != "approval_revoked") {
-			return false
-		}
-	}
-	return true
-}
-
 // request is one call of AppendAll.
 type request struct {
-	ctx     context.Context
-	entries []*Entry
-	text    []byte // the entries' lines, each without what stands before scope
-	ends    []int  // where each line ends in text
-	create  bool   // the journal may be made
-	lines   [][]byte
-	seqs    []int64
-	err     error
-	done    chan struct{} // closed when err stands
-	lead    chan struct{} // receives when this call is to write for all
+	*Batch
+	ctx    context.Context
+	create bool // the journal may be made
+	err    error
+	done   chan struct{} // closed when err stands
+	lead   chan struct{} // receives when this call is to write for all
 }
 
-// headRoom is more than the members before the body, ref and newline take.
-const headRoom = 96
-
-// newRequest checks the entries and encodes all that is known of them.
-func newRequest(ctx context.Context, op, runID string, entries []*Entry) (*request, error) {
-	q := &request{
-		ctx: ctx, entries: entries, ends: make([]int, len(entries)),
-		lines: make([][]byte, len(entries)), seqs: make([]int64, len(entries)),
-		done: make(chan struct{}), lead: make(chan struct{}, 1),
-	}
-	size := 0
-	for _, e := range entries {
-		size += e.estimate()
-	}
-	q.text = make([]byte, 0, size)
-	for i, e := range entries {
-		var err error
-		if e.Raw != nil {
-			err = checkRaw(op, runID, e)
-			q.text = append(q.text, e.Raw...)
-		} else if err = e.Validate(); err == nil {
-			q.text, err = e.appendBody(q.text)
-		}
-		if err != nil {
-			return nil, err
-		}
-		q.ends[i] = len(q.text)
-	}
-	return q, nil
+func newRequest(ctx context.Context, b *Batch) *request {
+	return &request{Batch: b, ctx: ctx, done: make(chan struct{}), lead: make(chan struct{}, 1)}
 }
-
-// checkRaw refuses a raw line that is not the entry it comes with.
-func checkRaw(op, runID string, e *Entry) error {
-	read, err := ParseEntry(e.Raw)
-	switch {
-	case err != nil:
-		return errs.Wrap(errs.Config, op, runID, "the raw line is not an entry", err)
-	case hasLineBreak(e.Raw):
-		return errs.New(errs.Config, op, runID, "the raw line holds a line break")
-	case read.Seq != e.Seq || read.Kind != e.Kind || read.decisionType() != e.decisionType():
-		return errs.New(errs.Config, op, runID, "the entry says otherwise than its raw line")
-	}
-	return nil
-}
-
-// encode appends the lines that follow the tail last to buf, which has room
-// for them, and returns the new tail.
-func (q *request) encode(op, runID string, buf []byte, last int64) ([]byte, int64, error) {
-	start, from := len(buf), 0
-	for i, e := range q.entries {
-		seq := last + 1
-		switch {
-		case e.Raw != nil:
-			seq = e.Seq
-		case e.At != nil:
-			seq = *e.At
-		}
-		if seq <= last {
-			return buf[:start], 0, errs.New(errs.JournalOrder, op, runID, fmt.Sprintf("seq %d is not above the journal's tail, %d", seq, last))
-		}
-		if seq > maxSafe {
-			return buf[:start], 0, errs.New(errs.JournalOrder, op, runID, fmt.Sprintf("seq %d is beyond 2^53-1", seq))
-		}
-		ref := q.refOf(i)
-		if ref != nil && *ref >= seq {
-			return buf[:start], 0, errs.New(errs.Config, op, runID, fmt.Sprintf("ref %d does not point backwards from seq %d", *ref, seq))
-		}
-		at := len(buf)
-		if e.Raw == nil {
-			buf = e.appendHead(buf, seq, ref)
-		}
-		buf = append(buf, q.text[from:q.ends[i]]...)
-		q.lines[i], q.seqs[i] = buf[at:len(buf):len(buf)], seq
-		buf = append(buf, '\n')
-		from, last = q.ends[i], seq
-	}
-	return buf, last, nil
-}
-
-// refOf returns the reference of the i-th entry. A Ref that points to the Seq
-// of an earlier entry of the same batch means that entry, whose number is
-// minted only now: so both phases of an operation can share one sync.
-func (q *request) refOf(i int) *int64 {
-	ref := q.entries[i].Ref
-	if ref == nil {
-		return nil
-	}
-	for j := range i {
-		if ref == &q.entries[j].Seq {
-			return &q.seqs[j]
-		}
-	}
-	return ref
-}
-
-// room is an upper bound of what encode appends.
-func (q *request) room() int { return len(q.text) + headRoom*len(q.entries) }

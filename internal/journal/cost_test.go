@@ -46,8 +46,8 @@ func TestSyncsEachCallCosts(t *testing.T) {
 		{"lock again", 0, 0, func() { idle = lock(t, s, "r1") }},
 		{"release unused", 0, 0, func() { do(idle.Release()) }},
 		{"delete blob", 0, 1, func() { do(s.DeleteBlob(ctx, "r1/ckpt/0")) }},
-		{"delete with blobs", 0, 2, func() { do(s.Delete(ctx, "r1")) }},
-		{"delete nothing", 0, 1, func() { do(s.Delete(ctx, "r2")) }},
+		{"delete with blobs", 0, 2, func() { do(s.Delete(ctx, "r1", nil)) }},
+		{"delete nothing", 0, 1, func() { do(s.Delete(ctx, "r2", nil)) }},
 	} {
 		files, names := disk.Count(faultfs.Sync), disk.Count(faultfs.SyncDir)
 		c.call()

@@ -278,7 +278,7 @@ func TestDamagedMeta(t *testing.T) {
 	putText(t, disk, path, bytes.Replace(whole, []byte(`"b"`), []byte(`"B"`), 1))
 	_, _, err = s.Load(t.Context(), "b", -1)
 	require.ErrorContains(t, err, `of run "B"`)
-	require.NoError(t, s.Delete(t.Context(), "b"), "a damaged run can be deleted")
+	require.NoError(t, s.Delete(t.Context(), "b", nil), "a damaged run can be deleted")
 }
 
 // TestPermissions: files are their owner's alone.

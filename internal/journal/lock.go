@@ -26,6 +26,13 @@ func (h Holder) String() string {
 	return fmt.Sprintf("%s (process %d on %s, since %s)", h.Owner, h.PID, h.Host, h.Since)
 }
 
+// NewRunLock makes the lock that a store's Lock returns: of a run, given by
+// store, to holder. release gives it back; it is called once, after the calls
+// under the lock have ended.
+func NewRunLock(store any, runID string, holder Holder, release func() error) *RunLock {
+	return &RunLock{store: store, runID: runID, holder: holder, free: release}
+}
+
 // RunLock is the segment lock of one run: while it is held, nobody else can
 // take it and only its holder appends anything but resolutions, abandons and
 // revocations. Its methods may be called from any goroutine.
@@ -53,20 +60,30 @@ func (l *RunLock) Epoch() int64 { return l.holder.Epoch }
 // Release gives the lock back, once the appends that are under way have
 // ended. A second Release does nothing.
 func (l *RunLock) Release() error {
+	if !l.retire() {
+		return nil
+	}
+	return l.free()
+}
+
+// retire ends the use of the lock, without giving it back, once the calls
+// under it have ended. It reports whether this call did.
+func (l *RunLock) retire() bool {
 	l.mu.Lock()
 	if l.released {
 		l.mu.Unlock()
-		return nil
+		return false
 	}
 	l.released = true
 	l.mu.Unlock()
 	l.uses.Wait()
-	return l.free()
+	return true
 }
 
-// use marks the start of an append under the lock; done ends it. A lock that
-// was released, or is of another run or store, is a config error.
-func (l *RunLock) use(store any, op, runID string) (done func(), err error) {
+// Use marks the start of a store's call under the lock; done, which must be
+// called, ends it. A lock that was released, or is of another run or store, is
+// a config error. It is for stores.
+func (l *RunLock) Use(store any, op, runID string) (done func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -81,8 +98,41 @@ func (l *RunLock) use(store any, op, runID string) (done func(), err error) {
 	return l.uses.Done, nil
 }
 
-// heldBy is the error for a lock that somebody else has.
-func heldBy(op, runID string, h Holder) error {
+// locker is a store that retired takes a lock of.
+type locker interface {
+	Lock(ctx context.Context, runID, owner string) (*RunLock, error)
+}
+
+// retired returns a lock of the run's that nobody can use any more, and that
+// is not given back yet: the caller's, or one that it takes.
+func retired(ctx context.Context, s locker, runID string, lock *RunLock) (*RunLock, error) {
+	const op = "delete"
+	if lock == nil {
+		var err error
+		if lock, err = s.Lock(ctx, runID, op); err != nil {
+			return nil, err
+		}
+	}
+	done, err := lock.Use(s, op, runID)
+	if err != nil {
+		return nil, err
+	}
+	done()
+	if !lock.retire() {
+		return nil, errs.New(errs.Config, op, runID, "the lock was released")
+	}
+	return lock, nil
+}
+
+// NeedsLock is the error of a call that needs the run's lock and came without,
+// while nobody holds it.
+func NeedsLock(op, runID string) error {
+	return errs.New(errs.Config, op, runID, "only the holder of the run's lock may do this; take it first")
+}
+
+// HeldBy is the error of a call that somebody else's lock keeps out. Its Data
+// has h under "holder".
+func HeldBy(op, runID string, h Holder) error {
 	who := "another process"
 	if h.Owner != "" || h.PID != 0 {
 		who = h.String()
@@ -92,9 +142,9 @@ func heldBy(op, runID string, h Holder) error {
 	return e
 }
 
-// nextEpoch follows prev. A lock file that was lost or damaged starts at the
-// current millisecond, so that the numbers grow across that too.
-func nextEpoch(prev int64, now time.Time) int64 { return max(prev+1, now.UnixMilli()) }
+// nextEpoch follows prev. A lock file that was deleted, lost or damaged starts
+// at the current microsecond, so that the numbers grow across that too.
+func nextEpoch(prev int64, now time.Time) int64 { return max(prev+1, now.UnixMicro()) }
 
 // lockTries is how often Lock looks again before it calls a lock held: a
 // process that only looks whether it is takes it for some microseconds.
@@ -104,8 +154,7 @@ const lockTries = 4
 const maxOwner = 1000
 
 // Lock takes the run's segment lock for owner, up to 1000 bytes for people to
-// read. Held by
-// somebody else, in this process or another, it is a lease_held error whose
+// read. Held by somebody else, in this process or another, it is a lease_held error whose
 // message names the holder and whose Data has it under "holder". The kernel
 // releases the lock of a process that dies. Lock syncs nothing.
 func (s *FileStore) Lock(ctx context.Context, runID, owner string) (*RunLock, error) {
@@ -134,14 +183,14 @@ func (s *FileStore) Lock(ctx context.Context, runID, owner string) (*RunLock, er
 		return nil, errs.Wrap(errs.Config, op, s.lockPath(runID), "cannot write the lock file", errors.Join(err, f.Close()))
 	}
 	r := s.use(runID)
-	return &RunLock{runID: runID, holder: h, store: s, free: func() error {
+	return NewRunLock(s, runID, h, func() error {
 		err := r.settle()
 		s.drop(r)
 		if err = errors.Join(err, f.Unlock(), f.Close()); err != nil {
 			return errs.Wrap(errs.JournalIntegrity, "release", s.lockPath(runID), "", err)
 		}
 		return nil
-	}}, nil
+	}), nil
 }
 
 func checkLock(op, runID, owner string) error {
@@ -176,7 +225,7 @@ func (s *FileStore) takeLockFile(ctx context.Context, op, runID string) (File, e
 			return nil, errs.Wrap(errs.Config, op, path, "cannot close the lock file", err)
 		}
 		if !ok && try >= lockTries {
-			return nil, heldBy(op, runID, h)
+			return nil, HeldBy(op, runID, h)
 		}
 		if err := pause(ctx, time.Millisecond); err != nil {
 			return nil, err

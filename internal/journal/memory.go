@@ -42,20 +42,14 @@ func (s *MemoryStore) Append(ctx context.Context, runID string, e *Entry, lock *
 // AppendAll is [FileStore.AppendAll], without the disk.
 func (s *MemoryStore) AppendAll(ctx context.Context, runID string, entries []*Entry, lock *RunLock) error {
 	const op = "append"
-	if err := CheckRunID(runID); err != nil {
-		return err
-	}
-	if len(entries) == 0 {
-		return nil
-	}
-	q, err := newRequest(ctx, op, runID, entries)
-	if err != nil {
+	b, err := NewBatch(runID, entries)
+	if err != nil || len(entries) == 0 {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	locked := lock != nil || !allUnlocked(entries)
+	locked := lock != nil || !b.MayUnlocked()
 	if locked {
 		done, err := s.holdFor(op, runID, lock)
 		if err != nil {
@@ -73,10 +67,10 @@ func (s *MemoryStore) AppendAll(ctx context.Context, runID string, entries []*En
 	if n := len(r.entries); n > 0 {
 		last = r.entries[n-1].Seq
 	}
-	if _, _, err := q.encode(op, runID, make([]byte, 0, q.room()), last); err != nil {
+	if _, err := b.Mint(last); err != nil {
 		return err
 	}
-	q.finish(nil)
+	b.Acknowledge()
 	for _, e := range entries {
 		kept, err := ParseEntry(bytes.Clone(e.Raw)) // of its own, as if read from a file
 		if err != nil {
@@ -161,8 +155,8 @@ func (s *MemoryStore) ListRuns(ctx context.Context, keep func(*Meta) bool) ([]*M
 }
 
 // Delete is [FileStore.Delete].
-func (s *MemoryStore) Delete(ctx context.Context, runID string) error {
-	lock, err := s.Lock(ctx, runID, "delete")
+func (s *MemoryStore) Delete(ctx context.Context, runID string, lock *RunLock) error {
+	lock, err := retired(ctx, s, runID, lock)
 	if err != nil {
 		return err
 	}
@@ -170,7 +164,7 @@ func (s *MemoryStore) Delete(ctx context.Context, runID string) error {
 	maps.DeleteFunc(s.blobs, func(ref string, _ []byte) bool { return strings.HasPrefix(ref, runID+"/") })
 	s.runs[runID].entries, s.runs[runID].meta = nil, nil
 	s.mu.Unlock()
-	return lock.Release()
+	return lock.free()
 }
 
 // Lock is [FileStore.Lock], within this store.
@@ -186,13 +180,13 @@ func (s *MemoryStore) Lock(ctx context.Context, runID, owner string) (*RunLock, 
 		s.runs[runID] = r
 	}
 	if r.holder != nil {
-		return nil, heldBy("lock", runID, *r.holder)
+		return nil, HeldBy("lock", runID, *r.holder)
 	}
 	host, _ := os.Hostname()
 	s.epoch++
 	h := Holder{Owner: owner, PID: os.Getpid(), Host: host, Since: time.Now().UTC().Format(time.RFC3339Nano), Epoch: s.epoch}
 	r.holder = &h
-	return &RunLock{runID: runID, holder: h, store: s, free: func() error {
+	return NewRunLock(s, runID, h, func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		r.holder = nil
@@ -200,25 +194,20 @@ func (s *MemoryStore) Lock(ctx context.Context, runID, owner string) (*RunLock, 
 			delete(s.runs, runID)
 		}
 		return nil
-	}}, nil
+	}), nil
 }
 
 // holdFor enters a call that only the lock's holder may make.
 func (s *MemoryStore) holdFor(op, runID string, lock *RunLock) (done func(), err error) {
 	if lock != nil {
-		return lock.use(s, op, runID)
+		return lock.Use(s, op, runID)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.runs[runID]; r != nil && r.holder != nil {
-		return nil, heldBy(op, runID, *r.holder)
+		return nil, HeldBy(op, runID, *r.holder)
 	}
-	return nil, unlockedCall(op, runID)
-}
-
-// unlockedCall is the error of a call that needs the lock and came without.
-func unlockedCall(op, runID string) error {
-	return errs.New(errs.Config, op, runID, "only the holder of the run's lock may do this; take it first")
+	return nil, NeedsLock(op, runID)
 }
 
 // Put is [FileStore.Put].

@@ -104,9 +104,7 @@ func (r *run) commit(batch []*request) {
 // finish tells a caller how its entries fared.
 func (q *request) finish(err error) {
 	if q.err = err; err == nil {
-		for i, e := range q.entries {
-			e.Seq, e.Raw = q.seqs[i], q.lines[i]
-		}
+		q.Acknowledge()
 	}
 	close(q.done)
 }
@@ -152,7 +150,7 @@ func (r *run) encode(batch []*request) (good []*request, buf []byte, count int, 
 	}
 	last = r.pos.lastSeq
 	for _, q := range batch {
-		more, next, err := q.encode("append", r.id, buf, last)
+		more, next, err := q.encode("append", buf, last)
 		if err != nil {
 			q.finish(err)
 			continue
@@ -395,7 +393,7 @@ func (r *run) settle() error {
 func (r *run) remove() error {
 	r.file.Lock()
 	defer r.file.Unlock()
-	q := &request{ctx: context.Background(), done: make(chan struct{})}
+	q := newRequest(context.Background(), nil)
 	if r.f == nil {
 		if _, err := r.s.fs.Stat(r.path); errors.Is(err, fs.ErrNotExist) {
 			return nil

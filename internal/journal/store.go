@@ -342,16 +342,16 @@ func (m *Meta) over(old *Meta) *Meta {
 // holdFor enters a call that only the lock's holder may make.
 func (s *FileStore) holdFor(op, runID string, lock *RunLock) (done func(), err error) {
 	if lock != nil {
-		return lock.use(s, op, runID)
+		return lock.Use(s, op, runID)
 	}
 	h, held, err := s.holderOf(runID)
 	if err != nil {
 		return nil, errs.Wrap(errs.JournalIntegrity, op, s.lockPath(runID), "cannot look at the lock", err)
 	}
 	if held {
-		return nil, heldBy(op, runID, h)
+		return nil, HeldBy(op, runID, h)
 	}
-	return nil, unlockedCall(op, runID)
+	return nil, NeedsLock(op, runID)
 }
 
 // replace writes a file under a name of its own, syncs it, puts it in path's
@@ -416,17 +416,18 @@ func (s *FileStore) ListRuns(ctx context.Context, keep func(*Meta) bool) ([]*Met
 
 // Delete removes a run: its blobs, its journal, its metadata and its lock, in
 // this order, so that a run whose removal was cut short is still listed and
-// can be deleted again. While a segment holds the lock it is a lease_held
-// error. A run that does not exist is no error. Delete costs one sync of the
-// directory, and one more for a run that has blobs.
-func (s *FileStore) Delete(ctx context.Context, runID string) error {
+// can be deleted again. lock is the run's, and is released whatever comes of
+// it; without one Delete takes it itself, which is a lease_held error while
+// somebody else holds it. A run that does not exist is no error. Delete costs
+// one sync of the directory, and one more for a run that has blobs.
+func (s *FileStore) Delete(ctx context.Context, runID string, lock *RunLock) error {
 	const op = "delete"
-	lock, err := s.Lock(ctx, runID, "delete")
+	lock, err := retired(ctx, s, runID, lock)
 	if err != nil {
 		return err
 	}
 	err = s.removeRun(runID, s.use(runID))
-	if err = errors.Join(err, lock.Release()); err != nil {
+	if err = errors.Join(err, lock.free()); err != nil {
 		return errs.Wrap(errs.JournalIntegrity, op, runID, "not all of the run was removed", err)
 	}
 	return nil

@@ -25,7 +25,7 @@ type store interface {
 	Load(ctx context.Context, runID string, after int64) (*journal.Meta, []*journal.Entry, error)
 	PutMeta(ctx context.Context, meta *journal.Meta, lock *journal.RunLock) error
 	ListRuns(ctx context.Context, keep func(*journal.Meta) bool) ([]*journal.Meta, error)
-	Delete(ctx context.Context, runID string) error
+	Delete(ctx context.Context, runID string, lock *journal.RunLock) error
 	Lock(ctx context.Context, runID, owner string) (*journal.RunLock, error)
 	Put(ctx context.Context, ref string, data []byte) error
 	Get(ctx context.Context, ref string) ([]byte, error)
@@ -225,7 +225,7 @@ func TestLockIsExclusive(t *testing.T) {
 		require.True(t, typed.Retryable)
 		require.Equal(t, l.Holder(), typed.Data["holder"])
 		require.Equal(t, os.Getpid(), l.Holder().PID)
-		require.ErrorIs(t, s.Delete(ctx, "r1"), errs.LeaseHeld)
+		require.ErrorIs(t, s.Delete(ctx, "r1", nil), errs.LeaseHeld)
 		other, err := s.Lock(ctx, "r2", "worker 8")
 		require.NoError(t, err, "another run")
 		require.NoError(t, other.Release())
@@ -324,7 +324,7 @@ func TestBlobs(t *testing.T) {
 func TestDelete(t *testing.T) {
 	eachStore(t, func(t *testing.T, s store) {
 		ctx := t.Context()
-		require.NoError(t, s.Delete(ctx, "none"))
+		require.NoError(t, s.Delete(ctx, "none", nil))
 		for _, id := range []string{"r1", "r10"} {
 			l := started(t, s, id, 2)
 			require.NoError(t, s.PutMeta(ctx, &journal.Meta{RunID: id, Status: "ok"}, l))
@@ -332,7 +332,7 @@ func TestDelete(t *testing.T) {
 			require.NoError(t, l.Release())
 		}
 		require.Equal(t, []int64{0, 1}, loaded(t, s, "r1", -1))
-		require.NoError(t, s.Delete(ctx, "r1"))
+		require.NoError(t, s.Delete(ctx, "r1", nil))
 		meta, entries, err := s.Load(ctx, "r1", -1)
 		require.NoError(t, err)
 		require.Nil(t, meta)
