@@ -2,6 +2,7 @@ package rulvar_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -154,8 +155,12 @@ func (g *shellGen) simple() string {
 			parts = append(parts, g.word())
 		}
 	}
-	for g.chance(12) {
-		parts = append(parts, g.redirect())
+	for g.chance(14) {
+		i := g.rand.IntN(len(parts) + 1)
+		parts = slices.Insert(parts, i, g.redirect())
+		if g.chance(20) {
+			parts = slices.Insert(parts, i+1, g.name())
+		}
 	}
 	if g.chance(6) {
 		parts = append(parts, g.pick([]string{"#", "# it's", "# \"", "#x \\", "# `", "# $(rm x)", "#)"}))

@@ -175,13 +175,13 @@ func shellRender(e rulvar.ShellExplanation) string {
 
 func TestLintShellRules(t *testing.T) {
 	require.Empty(t, rulvar.LintShellRules(rulvar.ShellRules{
-		Deny: []string{"rm **", "** > /etc/passwd"}, Ask: []string{"git push **"}, Allow: []string{"ls **", "git status **", "bash ok.sh", "go test ** > *"}, AllowEnv: []string{"CI"},
+		Deny: []string{"rm **", "** > /etc/passwd"}, Ask: []string{"git push **"}, Allow: []string{"ls **", "git status **", "bash ok.sh", "go test ** > *", "sh -c 'echo x'"}, AllowEnv: []string{"CI"},
 	}))
 	var got []string
 	for _, l := range rulvar.LintShellRules(rulvar.ShellRules{
 		Deny:     []string{"rm -rf", "** x", "rm **", "rm -f **"},
 		Ask:      []string{"rm -r **", "sudo *"},
-		Allow:    []string{"**", "env **", "sh -c *", "git **", "git -C * status", "python3 *", "find **", "ls *", "ls **", "rm x", "ls x"},
+		Allow:    []string{"**", "env **", "sh -c *", "git **", "git -C * status", "python3 *", "find **", "ls *", "ls **", "rm x", "ls x", "sh"},
 		AllowEnv: []string{"PATH", "LD_PRELOAD", "A-B", "CI"},
 	}) {
 		got = append(got, fmt.Sprintf("%s[%d] %s: %s", l.Table, l.Index, l.Pattern, l.Kind))
@@ -193,7 +193,7 @@ func TestLintShellRules(t *testing.T) {
 		"allow[0] **: open-ended", "allow[1] env **: open-ended", "allow[1] env **: covered", "allow[2] sh -c *: open-ended", "allow[2] sh -c *: covered",
 		"allow[3] git **: open-ended", "allow[3] git **: covered", "allow[4] git -C * status: open-ended", "allow[4] git -C * status: covered",
 		"allow[5] python3 *: open-ended", "allow[5] python3 *: covered", "allow[6] find **: open-ended", "allow[6] find **: covered",
-		"allow[7] ls *: covered", "allow[8] ls **: covered", "allow[9] rm x: covered", "allow[9] rm x: covered", "allow[10] ls x: covered",
+		"allow[7] ls *: covered", "allow[8] ls **: covered", "allow[9] rm x: covered", "allow[9] rm x: covered", "allow[10] ls x: covered", "allow[11] sh: open-ended", "allow[11] sh: covered",
 		"allowEnv[0] PATH: risky-name", "allowEnv[1] LD_PRELOAD: risky-name", "allowEnv[2] A-B: error",
 	}, got)
 }

@@ -54,7 +54,7 @@ func (c *Command) analyse() {
 	c.look.views, c.views = make([]view, 0, len(c.segs)+4), make([]int, 0, len(c.segs)+1)
 	for i := range c.segs {
 		s := &c.segs[i]
-		if len(s.Words) > 0 && s.Words[0].kind == fixed && evaluates(base(s.Words[0].Text), s.Words) == whyEvaluate {
+		if len(s.Words) > 0 && s.Words[0].kind == fixed && evaluates(program(s.Words[0].Text), s.Words) == whyEvaluate {
 			s.problem(whyEvaluate)
 		}
 		c.views = append(c.views, len(c.look.views))

@@ -56,12 +56,12 @@ func (p *Pattern) Literal() bool {
 func (p *Pattern) Runs() string {
 	t := &p.words[0]
 	if p.Literal() {
-		return ""
+		return p.hides()
 	}
 	if t.kind != lit {
 		return "every program"
 	}
-	name := base(t.text)
+	name := program(t.text)
 	switch {
 	case strings.Contains(subcommands, " "+name+" "):
 		if len(p.words) > 1 && p.words[1].kind == lit && !strings.HasPrefix(p.words[1].text, "-") {
@@ -76,6 +76,20 @@ func (p *Pattern) Runs() string {
 		return "options of " + name + " that run programs or write files"
 	}
 	return ""
+}
+
+// hides says what a pattern that spells every word runs unseen, if it does.
+func (p *Pattern) hides() string {
+	seg := Segment{}
+	for i := range p.words {
+		seg.Words = append(seg.Words, Static(p.words[i].text))
+	}
+	var l looker
+	l.segment(&seg)
+	if l.hidden == "" {
+		return ""
+	}
+	return "what nobody can see: " + l.hidden
 }
 
 const (

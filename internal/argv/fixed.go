@@ -52,6 +52,10 @@ func (t *token) namesFixed(text string) Match {
 // mayRun tells whether a command of plain words may run another, or means more
 // than its words show.
 func mayRun(words []Word) bool {
-	name := base(words[0].Text)
+	name := program(words[0].Text)
+	if strings.Contains(subcommands, " "+name+" ") {
+		// They run the subcommand that follows; only options may hide which.
+		return len(words) > 1 && strings.HasPrefix(words[1].Text, "-")
+	}
 	return runners[name] != nil || evaluates(name, words) != ""
 }

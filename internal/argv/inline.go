@@ -10,9 +10,7 @@ func lookShell(l *looker, words []Word, level int) {
 	for i < len(words) {
 		w := &words[i]
 		if w.kind != fixed || w.flags&(glob|brace) != 0 {
-			if text || w.loosely() || w.prefix() == "" || w.prefix()[0] == '-' || w.prefix()[0] == '+' {
-				l.hide(whyText)
-			}
+			l.shellWord(w, text)
 			return
 		}
 		s := w.Text
@@ -57,6 +55,16 @@ func lookShell(l *looker, words []Word, level int) {
 	}
 }
 
+// shellWord looks at the first word of a shell that an expansion makes. It may be
+// an option, a text, or the name of a file.
+func (l *looker) shellWord(w *Word, text bool) {
+	if _, prefix, suffix := w.loose(); text || w.loosely() || !strings.Contains(prefix+suffix, "/") || strings.HasPrefix(prefix, "-") || strings.HasPrefix(prefix, "+") {
+		l.hide(whyText)
+		return
+	}
+	l.file(w)
+}
+
 // textWord reads a word that a shell will run as a text.
 func (l *looker) textWord(via string, w *Word, level int) {
 	if !w.IsStatic() {
@@ -68,11 +76,10 @@ func (l *looker) textWord(via string, w *Word, level int) {
 
 // file looks at the name of a file that a shell runs: some are its input.
 func (l *looker) file(w *Word) {
-	s := w.Text
-	if w.kind != fixed {
-		s = w.prefix()
-	}
-	if strings.HasPrefix(s, "/dev/") || strings.HasPrefix(s, "/proc/") || w.kind != fixed && s == "" {
+	_, prefix, suffix := w.loose()
+	begins := strings.HasPrefix(prefix, "/dev/") || strings.HasPrefix(prefix, "/proc/") || w.kind != fixed && prefix == ""
+	ends := suffix == "" || strings.HasSuffix(suffix, "stdin") || isDigits(suffix[len(suffix)-1:])
+	if begins && (w.kind == fixed || ends) {
 		l.hide(whyInput)
 	}
 }
@@ -197,7 +204,32 @@ var (
 
 // lookGit and its kin look past the global options that stand in front of a
 // subcommand, so that a rule for "git push **" meets git -C dir push.
-func lookGit(l *looker, words []Word, level int)     { l.subcommand(&gitOptions, words, level) }
+func lookGit(l *looker, words []Word, level int) {
+	for i := 1; i < len(words) && strings.HasPrefix(words[i].Text, "-"); i++ {
+		setting := words[i].Text
+		if setting == "-c" && i+1 < len(words) {
+			i++
+			setting = words[i].Text
+		}
+		if gitRuns(strings.ToLower(strings.TrimPrefix(setting, "-c"))) {
+			l.hide(whySetting)
+		}
+	}
+	l.subcommand(&gitOptions, words, level)
+}
+
+// gitRuns tells whether a setting of git names a program that git starts.
+func gitRuns(setting string) bool {
+	key, _, _ := strings.Cut(setting, "=")
+	for _, begin := range [...]string{"alias.", "pager.", "core.fsmonitor", "core.pager", "core.editor", "core.sshcommand", "core.askpass", "core.hookspath", "core.gitproxy",
+		"diff.external", "sequence.editor", "credential.", "filter.", "gpg.", "interactive.difffilter", "include", "protocol.ext", "uploadpack.", "--config-env", "--exec-path"} {
+		if strings.HasPrefix(key, begin) {
+			return true
+		}
+	}
+	return strings.HasSuffix(key, ".cmd") || strings.HasSuffix(key, ".textconv") || strings.HasSuffix(key, ".command") || strings.HasSuffix(key, ".driver") || strings.HasSuffix(key, ".program")
+}
+
 func lookKubectl(l *looker, words []Word, level int) { l.subcommand(&kubectlOptions, words, level) }
 func lookDocker(l *looker, words []Word, level int)  { l.subcommand(&dockerOptions, words, level) }
 
@@ -222,10 +254,12 @@ func (l *looker) subcommand(options *wrapper, words []Word, _ int) {
 func evaluates(name string, words []Word) string {
 	args := words[1:]
 	switch name {
-	case "unset", "let", "read", "getopts", "declare", "typeset", "local", "export", "readonly", "mapfile", "readarray", "wait":
-		return subscripts(args, true)
-	case "test", "[", "printf":
-		return subscripts(args, false)
+	case "unset", "let", "getopts", "declare", "typeset", "local", "export", "readonly":
+		return subscripts(args, true, "")
+	case "read", "mapfile", "readarray":
+		return subscripts(args, true, "adinNptusOCc")
+	case "test", "[", "printf", "wait":
+		return subscripts(args, false, "")
 	case "alias":
 		for i := range args {
 			if !args[i].IsStatic() || strings.Contains(args[i].Text, "=") {
@@ -252,15 +286,22 @@ func evaluates(name string, words []Word) string {
 	return ""
 }
 
-// subscripts looks for names that a builtin would evaluate. Where it takes a
-// name only behind -v, every says that any argument may be one.
-func subscripts(args []Word, every bool) string {
+// subscripts looks for names that a builtin would evaluate: behind -v, -R or -p,
+// or, with every, in any argument but that of an option whose letter is in short.
+func subscripts(args []Word, every bool, short string) string {
 	for i := range args {
 		w := &args[i]
 		if w.kind == fixed && (strings.Contains(w.Text, "$(") || strings.Contains(w.Text, "`")) && strings.Contains(w.Text, "[") {
 			return whyEvaluate
 		}
-		behind := i > 0 && (args[i-1].Text == "-v" || args[i-1].Text == "-R")
+		before := ""
+		if i > 0 && args[i-1].kind == fixed {
+			before = args[i-1].Text
+		}
+		if len(before) > 1 && before[0] == '-' && strings.IndexByte(short, before[len(before)-1]) >= 0 && w.IsOne() {
+			continue
+		}
+		behind := before == "-v" || before == "-R" || before == "-p"
 		if w.kind != fixed && (behind || every && !strings.Contains(w.prefix(), "=")) {
 			return whyEvaluate
 		}

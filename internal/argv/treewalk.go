@@ -78,9 +78,14 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		}
 	case *syntax.LetClause:
 		w.onlyBash = true
-		seg.Words = append(seg.Words, Static("let"), unknown(""))
+		seg.Words = append(seg.Words, Static("let"))
 		for _, x := range cmd.Exprs {
 			w.arithm(x, seg)
+			word := Static(w.source(x))
+			if strings.ContainsAny(word.Text, "$`") {
+				word = unknown(word.Text)
+			}
+			seg.Words = append(seg.Words, word)
 		}
 	case *syntax.ArithmCmd:
 		w.onlyBash = true

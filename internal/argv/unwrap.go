@@ -27,6 +27,7 @@ const (
 	whyEvaluate = "a builtin that evaluates its argument"
 	whyAlias    = "it changes what a later command name means"
 	whyProgram  = "a program text that runs commands"
+	whySetting  = "a setting that names a program to run"
 )
 
 // looker collects the views of one command.
@@ -74,7 +75,7 @@ func (l *looker) look(words []Word, limit Match, via string, level int) {
 		}
 		return
 	}
-	name := base(w.Text)
+	name := program(w.Text)
 	if run := runners[name]; run != nil {
 		outer := l.via
 		l.via = via
@@ -84,6 +85,19 @@ func (l *looker) look(words []Word, limit Match, via string, level int) {
 	if why := evaluates(name, words); why != "" {
 		l.hide(why)
 	}
+}
+
+// program returns the name by which a command word is looked up: the last
+// element of its path, in lower case, since some file systems know no other, and
+// without a version behind it.
+func program(word string) string {
+	name := strings.ToLower(base(word))
+	if runners[name] == nil {
+		if short := strings.TrimRight(name, "0123456789.-"); short != "" {
+			return short
+		}
+	}
+	return name
 }
 
 // inner adds a command that the command named via runs.
