@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -100,15 +101,16 @@ type Process struct {
 	output  bytes.Buffer
 	stdin   io.Closer
 	timer   *time.Timer
-	held    chan struct{} // closed when the child waits
 	told    chan struct{} // closed when the report has ended
 	dead    bool          // killed by Kill
 	waited  bool
 	hasEnd  bool // the child's function has returned
 	failure string
 
-	mu    sync.Mutex
-	visit Visit
+	mu      sync.Mutex
+	held    bool          // the child waits
+	changed chan struct{} // closed and replaced with each line of the report
+	visit   Visit
 }
 
 // Start starts the child and returns at once; [Process.Wait] must follow. nil
@@ -121,7 +123,7 @@ func (c *Child) Start(t testing.TB, opts *StartOptions, args ...string) *Process
 	if opts == nil {
 		opts = &StartOptions{}
 	}
-	p := &Process{t: t, held: make(chan struct{}), told: make(chan struct{})}
+	p := &Process{t: t, told: make(chan struct{}), changed: make(chan struct{})}
 	if err := p.start(c, opts, args); err != nil {
 		t.Fatalf("rulvartest: the child process %q cannot be started: %v", c.name, err)
 	}
@@ -183,7 +185,7 @@ func (p *Process) read(report *os.File) {
 		case wordPoint:
 			p.visit.Points = append(p.visit.Points, text)
 		case wordHeld:
-			close(p.held)
+			p.held = true
 		case wordKilled:
 			p.visit.Killed = text
 		case wordResult:
@@ -191,21 +193,46 @@ func (p *Process) read(report *os.File) {
 		case wordError:
 			p.hasEnd = json.Unmarshal([]byte(text), &p.failure) == nil
 		}
+		close(p.changed)
+		p.changed = make(chan struct{})
 		p.mu.Unlock()
 	}
 }
+
+// PID is the process's number.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // AwaitHold waits until the child waits at StartOptions.HoldAt. A child that
 // ends first fails the test.
 func (p *Process) AwaitHold() {
 	p.t.Helper()
-	select {
-	case <-p.held:
-	case <-p.told:
+	p.await(func() bool { return p.held }, "the point where it is held")
+}
+
+// AwaitPoint waits until the child has reached a point. A child that ends first
+// fails the test.
+func (p *Process) AwaitPoint(point string) {
+	p.t.Helper()
+	p.await(func() bool { return slices.Contains(p.visit.Points, firstOccurrence(point)) }, point)
+}
+
+// await waits until ok, which is asked under the lock.
+func (p *Process) await(ok func() bool, what string) {
+	p.t.Helper()
+	for ended := false; ; {
+		p.mu.Lock()
+		come, changed := ok(), p.changed
+		p.mu.Unlock()
+		switch {
+		case come:
+			return
+		case ended:
+			p.t.Fatalf("rulvartest: the child ended without coming to %s: %+v", what, p.Wait())
+		}
 		select {
-		case <-p.held:
-		default:
-			p.t.Fatalf("rulvartest: the child ended without coming to the point where it is held: %+v", p.Wait())
+		case <-changed:
+		case <-p.told:
+			ended = true
 		}
 	}
 }
