@@ -13,7 +13,7 @@ export GIT_CONFIG_GLOBAL=/dev/null WTSRC=${WTSRC:-${TMPDIR:-/tmp}/bench-src}
 [ $# -gt 0 ] || set -- a_policy b_shell c_canon d_schema h_mcp e_journal g_durable f_worktree
 for item; do
   item=${item%/}
-  time=${BENCHTIME:-300ms} args=(-foreign 1.2) # leave one core to others
+  time=${BENCHTIME:-300ms} args=(-foreign "${FOREIGN:-1.2}") # by default, leave one core to others
   case $item in
     f_worktree) time=1x; mkdir -p "$WTSRC" ;;  # an op takes seconds
     g_durable) args=(-foreign 9) ;;            # the database is another process

@@ -169,7 +169,7 @@ func reflectAgain(b *testing.B) {
 // makes it: reflected, checked, hashed and compiled. Every round has a type of
 // its own, made outside the timing.
 func reflectFirst(b *testing.B) {
-	const chunk = 256
+	const chunk = 8
 	var took time.Duration
 	rounds := 0
 	for b.Loop() {
