@@ -128,9 +128,10 @@ func (r *strictReader) plainChar(c byte, inQuotes bool) {
 }
 
 // history looks behind a ! that is not in single quotes: an interactive shell
-// would put an earlier command there.
+// would put an earlier command there. Behind a colon it would only take a part of
+// one, which "feat!: ..." in a commit message does not mean.
 func (r *strictReader) history() {
-	if r.pos+1 < len(r.src) && strings.IndexByte(" \t\n=();&|<>\"'\\,", r.src[r.pos+1]) < 0 {
+	if r.pos+1 < len(r.src) && strings.IndexByte(" \t\n=();&|<>\"'\\,:", r.src[r.pos+1]) < 0 {
 		r.cur.problem(whyHistory)
 	}
 }
@@ -229,6 +230,8 @@ func (r *strictReader) dollar(s *wordState, inQuotes bool) bool {
 		r.expansion(s, inQuotes, every)
 		r.pos += 1 + n
 		return true
+	case strings.HasPrefix(after, "(("):
+		r.lose(whyExpansion)
 	case after[0] == '(':
 		r.cur.capped = true
 		r.cur.unclear(whySubstitution)
