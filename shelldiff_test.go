@@ -32,7 +32,7 @@ import (
 // test has a privileged one, with limits on time, processes and file size.
 // RULVAR_SHELL_DIFF sets the number of commands, RULVAR_SHELL_DIFF_SEED the seed.
 func TestShellDifferential(t *testing.T) {
-	n := 150
+	n := 100
 	if s := os.Getenv("RULVAR_SHELL_DIFF"); s != "" {
 		var err error
 		n, err = strconv.Atoi(s)
