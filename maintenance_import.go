@@ -35,6 +35,9 @@ func (e *Engine) ImportRun(ctx context.Context, r io.Reader, as string) (runID s
 			return "", err
 		}
 	}
+	if p.Meta != nil && p.Meta.WorkflowName == unfinished {
+		return "", errs.New(errs.JournalOrder, opImport, p.RunID, "the text is of a run that is not whole")
+	}
 	lock, err := e.holdNew(ctx, p.RunID)
 	if err != nil {
 		return "", err

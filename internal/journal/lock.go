@@ -154,9 +154,10 @@ const lockTries = 4
 const maxOwner = 1000
 
 // Lock takes the run's segment lock for owner, up to 1000 bytes for people to
-// read. Held by somebody else, in this process or another, it is a lease_held error whose
-// message names the holder and whose Data has it under "holder". The kernel
-// releases the lock of a process that dies. Lock syncs nothing.
+// read. Held by somebody else, in this process or another, it is a lease_held
+// error whose message names the holder, as far as the disk had room for the
+// name, and whose Data has it under "holder". The kernel releases the lock of
+// a process that dies. Lock syncs nothing.
 func (s *FileStore) Lock(ctx context.Context, runID, owner string) (*RunLock, error) {
 	const op = "lock"
 	if err := checkLock(op, runID, owner); err != nil {
@@ -172,14 +173,7 @@ func (s *FileStore) Lock(ctx context.Context, runID, owner string) (*RunLock, er
 		Owner: owner, PID: os.Getpid(), Host: host, Since: now.Format(time.RFC3339Nano),
 		Epoch: nextEpoch(readHolder(f).Epoch, now),
 	}
-	text, err := json.Marshal(h)
-	if err == nil {
-		err = f.Truncate(0)
-	}
-	if err == nil {
-		err = writeAll(f, append(text, '\n'), 0)
-	}
-	if err != nil {
+	if err := s.writeHolder(f, h); err != nil {
 		return nil, errs.Wrap(errs.Config, op, s.lockPath(runID), "cannot write the lock file", errors.Join(err, f.Close()))
 	}
 	r := s.use(runID)
@@ -191,6 +185,24 @@ func (s *FileStore) Lock(ctx context.Context, runID, owner string) (*RunLock, er
 		}
 		return nil
 	}), nil
+}
+
+// writeHolder names the holder in the lock file. The lock is the kernel's and
+// holds without the name, so that a full disk keeps nobody from deleting a run:
+// what matters is that nobody else's name stands there.
+func (s *FileStore) writeHolder(f File, h Holder) error {
+	text, err := json.Marshal(h)
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		return err
+	}
+	if err := writeAll(f, append(text, '\n'), 0); err != nil {
+		s.log.Warn("a lock is held without a name: the lock file cannot be written", "error", err)
+		return f.Truncate(0)
+	}
+	return nil
 }
 
 func checkLock(op, runID, owner string) error {
