@@ -22,12 +22,10 @@ var shapes = []string{
 // stack. Growth that is not linear shows as a test that does not end;
 // BenchmarkAnyShape has the figures.
 func TestAnyShape(t *testing.T) {
-	sizes := []int{30 << 10, 70 << 10} // with and without the grammar library
 	patterns := []*argv.Pattern{compile(t, "rm **"), compile(t, "git push * --force **"), compile(t, strings.Repeat("* ", 200)+"x")}
-	for _, size := range sizes {
+	check := func(size int, shapes []string) {
 		for _, shape := range shapes {
-			text := strings.Repeat(shape, size/len(shape))
-			c := argv.Read(text)
+			c := argv.Read(strings.Repeat(shape, size/len(shape)))
 			for _, p := range patterns {
 				c.Against(p)
 			}
@@ -37,6 +35,9 @@ func TestAnyShape(t *testing.T) {
 			}
 		}
 	}
+	check(8<<10, shapes)
+	// Past the size that the grammar library is given.
+	check(66<<10, []string{"(", "$(", "'", "\"", ";", "a;", "a|", "${", "<<E\n", "env ", "sh -c 'a' ", "$a "})
 }
 
 func compile(t testing.TB, text string) *argv.Pattern {
