@@ -12,43 +12,57 @@ import (
 // lives; a resume in another process arms it again from the entry.
 type deadline struct{ timer *time.Timer }
 
-// armDeadline starts the timer of a suspended entry that carries a deadline,
-// and returns the deadline and a function that stops the timer.
-func (s *segment) armDeadline(en *Entry) (at *time.Time, disarm func(), err error) {
+// deadlineOf reads the deadline of a suspended entry; nil where it has none.
+func (s *segment) deadlineOf(en *Entry) (*time.Time, error) {
 	if en.DeadlineAt == "" {
-		return nil, func() {}, nil
+		return nil, nil
 	}
 	when, err := time.Parse(time.RFC3339Nano, en.DeadlineAt)
 	if err != nil {
-		return nil, nil, errs.Wrap(errs.Config, "approval", s.runID, "the deadline of a suspension cannot be read", err)
+		return nil, errs.Wrap(errs.Config, "approval", s.runID, "the deadline of a suspension cannot be read", err)
 	}
-	at = &when
-	if s.dryRun {
-		return at, func() {}, nil
+	return &when, nil
+}
+
+// armDeadline starts the timer of a suspended entry and returns a function
+// that stops it. A deadline that has passed denies at once: what a late resume
+// does must not be a race between a timer and the end of the segment.
+func (s *segment) armDeadline(en *Entry, at *time.Time) (disarm func()) {
+	if at == nil || s.dryRun {
+		return func() {}
 	}
 	e := s.e
+	if !time.Now().Before(*at) {
+		e.expire(s.runID, en)
+		s.warn(s.poll())
+		return func() {}
+	}
 	d := &deadline{}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		return at, func() {}, nil
+		return func() {}
 	}
 	e.timers[d] = struct{}{}
-	d.timer = time.AfterFunc(time.Until(when), func() {
+	d.timer = time.AfterFunc(time.Until(*at), func() {
 		e.mu.Lock()
 		_, armed := e.timers[d]
 		delete(e.timers, d)
+		if armed { // then the engine is not closed, and Close will wait
+			e.goroutines.Add(1)
+		}
 		e.mu.Unlock()
 		if armed {
+			defer e.goroutines.Done()
 			e.expire(s.runID, en)
 		}
 	})
-	return at, func() {
+	return func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		delete(e.timers, d)
 		d.timer.Stop()
-	}, nil
+	}
 }
 
 // expire appends the deny of a deadline, unless the suspension is closed. Where

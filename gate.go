@@ -163,12 +163,13 @@ func (j *toolJob) awaitApproval(tc *ToolContext, en *Entry, again bool) (execute
 		ToolName: j.call.Name, ToolCallID: j.call.ID, EntryRef: en.Seq, Key: approvalKey(en.Seq),
 		Risk: j.tool.cfg.Risk, Reason: j.verdict.Reason, AgentPath: a.path(),
 	}
-	at, disarm, err := a.seg.armDeadline(en)
+	at, err := a.seg.deadlineOf(en)
 	if err != nil {
 		return executedCall{}, err
 	}
 	tell.DeadlineAt = at
 	a.emit(again, tell)
+	disarm := a.seg.armDeadline(en, at)
 	a.clock.pause()
 	sus, err := a.seg.park(a.ctx, en.Seq) // ends the goroutine when the run settles suspended
 	a.clock.resume()
