@@ -380,6 +380,9 @@ func (s *FileStore) replace(path string, text []byte) error {
 // RunID alone. Metadata that cannot be read is reported by the error, beside
 // the runs that could. Files that are not named as a run's are passed over.
 func (s *FileStore) ListRuns(ctx context.Context, keep func(*Meta) bool) ([]*Meta, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	names, err := s.fs.ReadDir(s.dir)
 	if err != nil {
 		return nil, errs.Wrap(errs.JournalIntegrity, "list runs", s.dir, "cannot read the directory", err)
