@@ -233,7 +233,7 @@ func (g *shellGen) wrapper() string {
 	case 17:
 		return "! " + inner
 	case 18:
-		return "time " + g.pick([]string{"", "-p "}) + inner
+		return "time " + g.pick([]string{"", "-p ", "-- ", "-p -- "}) + inner
 	case 19:
 		return "coproc " + inner
 	case 20:
@@ -242,7 +242,8 @@ func (g *shellGen) wrapper() string {
 		return "set -- " + inner + "; \"$@\""
 	case 22:
 		return g.pick([]string{"printf -v 'q[$(rm x)]' y", "test -v 'q[$(rm x)]'", "unset 'q[$(rm x)]'", "declare -n q='z[$(rm x)]'; echo $q", "q='z[$(rm x)]'; echo $((q))", "q='$(rm x)'; echo ${q@P}",
-			"q='z[$(rm x)]'; [[ q -eq 1 ]]", "alias ls=rm\nls x", "let 'q[$(rm x)]=1'", "read 'q[$(rm x)]' <<< a", "q=rm; $q x", "q=(rm x); \"${q[@]}\"", "IFS=_; q=rm_x; $q", "q='rm x'; eval \"$q\"", "sh -c \"$C\"", "hash -p ../bin/rm ls; ls"})
+			"q='z[$(rm x)]'; [[ q -eq 1 ]]", "alias ls=rm\nls x", "let 'q[$(rm x)]=1'", "read 'q[$(rm x)]' <<< a", "q=rm; $q x", "q=(rm x); \"${q[@]}\"", "IFS=_; q=rm_x; $q", "q='rm x'; eval \"$q\"", "sh -c \"$C\"", "hash -p ../bin/rm ls; ls",
+			"PS4='$(rm x)'; set -x; ls", "declare -i q; q='z[$(rm x)]'", "mapfile -C 'rm x' -c 1 q < /dev/null", "mapfile -C 'rm x' -c 1 q <<< y", "q=('z[$(rm x)]'); echo ${X:q}", "PROMPT_COMMAND='rm x' bash -i", "q='z[$(rm x)]'; echo ${X[q]}", "q=rm; eval $q x", "q() rm x; q", "shopt -s expand_aliases; alias ls=rm\nls x", "q=X; echo ${!q}", "exec 3<<< 'rm x'; . /dev/fd/3", "ls() { \"$@\"; }; ls rm x", "echo ${X/$(rm x)/}", "until rm x; do :; done", "select v in a; do rm x; done <<< 1", "[[ $(rm x) ]]", "echo $[1+$(rm x)]", "cat <<< $(rm x)", "ls() { rm x; }; ls", "set -o posix; rm x", "trap 'rm x' DEBUG; ls", "echo a | while read -r q; do rm $q; done"})
 	}
 	return "command -v rm"
 }
@@ -350,5 +351,5 @@ func (g *shellGen) mutate(s string) string {
 // shellDiffRows are commands that were judged wrongly once, and their like.
 var shellDiffRows = []string{
 	"(rm x)", "echo hi # foo \\\nrm x", "(echo hi # foo \\\nrm x)", "r\\\nm x", "$'rm' x", "rm${IFS}x", "v=rm; $v x", "r$@m x", "env rm x", "echo x | xargs rm",
-	"sh -c 'rm x'", "eval 'rm x'", "trap 'rm x' EXIT", "echo rm x | sh", ">/dev/null rm x", "V+=1 rm x", "V[0]=1 rm x", "ls &>>/dev/null cp", "ls &>/dev/null rm x", "ls &>>/dev/null rm x", "(ls &>/dev/null rm x)", "x() { ls &>/dev/null rm x; }; x", "ls &>/dev/null 2>&1 cp a", "git status 10>&1", "git status 10>/dev/null", "echo $'\\''; rm x; echo $'\\''",
+	"sh -c 'rm x'", "eval 'rm x'", "trap 'rm x' EXIT", "echo rm x | sh", ">/dev/null rm x", "V+=1 rm x", "V[0]=1 rm x", "ls &>>/dev/null cp", "ls &>/dev/null rm x", "time -- rm x", "PS4='$(rm x)'; set -x; ls", "declare -i q; q='z[$(rm x)]'", "a() rm x; a", "ls &>>/dev/null rm x", "(ls &>/dev/null rm x)", "x() { ls &>/dev/null rm x; }; x", "ls &>/dev/null 2>&1 cp a", "git status 10>&1", "git status 10>/dev/null", "echo $'\\''; rm x; echo $'\\''",
 }

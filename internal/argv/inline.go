@@ -145,13 +145,15 @@ func lookSSH(l *looker, words []Word, level int) {
 	}
 	if i < len(words) {
 		l.inlineWords("ssh", words[i:], level)
+	} else if len(words) > 1 {
+		l.hide(whyInput)
 	}
 }
 
 // lookCommandOption reads the text behind -c of su, script, flock and their
 // like, and takes every other word for the beginning of a command.
 func lookCommandOption(l *looker, words []Word, level int) {
-	name := base(words[0].Text)
+	name, text := base(words[0].Text), false
 	for i := 1; i < len(words) && l.more(i); i++ {
 		w := &words[i]
 		if w.kind != fixed {
@@ -161,9 +163,11 @@ func lookCommandOption(l *looker, words []Word, level int) {
 		s := w.Text
 		if c, ok := strings.CutPrefix(s, "--command="); ok {
 			l.inline(name+" -c", c, level)
+			text = true
 			continue
 		}
 		if s == "--command" || len(s) > 1 && s[0] == '-' && s[1] != '-' && strings.HasSuffix(s, "c") {
+			text = true
 			if i++; i < len(words) {
 				l.textWord(name+" -c", &words[i], level)
 			}
@@ -171,6 +175,8 @@ func lookCommandOption(l *looker, words []Word, level int) {
 	}
 	if name != "su" {
 		l.looseSuffixes(name, words, 1, level)
+	} else if !text {
+		l.hide(whyInput)
 	}
 }
 
@@ -256,8 +262,15 @@ func evaluates(name string, words []Word) string {
 	switch name {
 	case "unset", "let", "getopts", "declare", "typeset", "local", "export", "readonly":
 		return subscripts(args, true, "")
-	case "read", "mapfile", "readarray":
-		return subscripts(args, true, "adinNptusOCc")
+	case "mapfile", "readarray":
+		for i := range args {
+			if args[i].kind == fixed && strings.HasPrefix(args[i].Text, "-C") {
+				return whyEvaluate
+			}
+		}
+		return subscripts(args, true, "dinOsuc")
+	case "read":
+		return subscripts(args, true, "adinNptu")
 	case "test", "[", "printf", "wait":
 		return subscripts(args, false, "")
 	case "alias":

@@ -51,6 +51,11 @@ func (l *looker) hide(why string) {
 // segment adds the views of a simple command.
 func (l *looker) segment(s *Segment) {
 	l.seg, l.looks = s, 0
+	for i := range s.Assigns {
+		if a := &s.Assigns[i]; prompts(a.Name, &a.Value) {
+			l.hide(whyEvaluate)
+		}
+	}
 	limit := Yes
 	if s.capped {
 		limit = Maybe
@@ -85,6 +90,29 @@ func (l *looker) look(words []Word, limit Match, via string, level int) {
 	if why := evaluates(name, words); why != "" {
 		l.hide(why)
 	}
+	for i := range words {
+		if words[i].assigns() {
+			text := words[i].Text
+			if name, value, _ := strings.Cut(text, "="); prompts(name, &Word{Text: value, kind: words[i].kind}) {
+				l.hide(whyEvaluate)
+			}
+		}
+	}
+}
+
+// prompts tells whether an assignment makes the shell evaluate the value later
+// on: a prompt, which PS4 is under set -x, or a subscript with a substitution in
+// it, which a variable with the integer attribute is given.
+func prompts(name string, value *Word) bool {
+	text := value.Text
+	runs := strings.Contains(text, "$(") || strings.Contains(text, "`")
+	switch name {
+	case "PS0", "PS1", "PS2", "PS4", "ENV":
+		return runs || value.kind != fixed
+	case "PROMPT_COMMAND":
+		return true
+	}
+	return runs && value.kind == fixed && strings.Contains(text, "[")
 }
 
 // program returns the name by which a command word is looked up: the last
@@ -158,6 +186,8 @@ type wrapper struct {
 	assigns bool   // NAME=value words may precede the command
 	skip    int    // words between the options and the command
 	stop    string // letters of options with which it runs nothing
+	shell   bool   // without a command it runs a shell that reads its input
+	login   string // letters of options with which it does
 }
 
 // wrapped finds the command of a known wrapper.
@@ -168,7 +198,19 @@ func (l *looker) wrapped(name string, wr *wrapper, words []Word, level int) {
 		l.hide(whyInner)
 	case i < len(words):
 		l.inner(name, words[i:], level)
+	case wr.shell || wr.asks(words):
+		l.hide(whyInput)
 	}
+}
+
+// asks tells whether an option makes the wrapper run a shell.
+func (wr *wrapper) asks(words []Word) bool {
+	for i := range words {
+		if s := words[i].Text; wr.login != "" && len(s) > 1 && s[0] == '-' && s[1] != '-' && strings.ContainsAny(s, wr.login) {
+			return true
+		}
+	}
+	return false
 }
 
 // command returns the index of the word at which the wrapped command begins,

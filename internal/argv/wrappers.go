@@ -18,11 +18,11 @@ var wrappers = map[string]wrapper{
 	"stdbuf":           {short: "ioe", long: " input output error "},
 	"time":             {short: "fo", long: " format output "},
 	"gtime":            {short: "fo", long: " format output "},
-	"sudo":             {short: "aCcDgHhpRrTtUu", long: " close-from chdir group host prompt chroot role type other-user user command-timeout login-class ", assigns: true, stop: "lvVK"},
+	"sudo":             {short: "aCcDgHhpRrTtUu", long: " close-from chdir group host prompt chroot role type other-user user command-timeout login-class ", assigns: true, stop: "lvVK", login: "si"},
 	"doas":             {short: "aCu", stop: "L"},
 	"busybox":          {},
 	"toybox":           {},
-	"chroot":           {long: " groups userspec ", skip: 1},
+	"chroot":           {long: " groups userspec ", skip: 1, shell: true},
 	"taskset":          {short: "p", skip: 1},
 	"chrt":             {short: "TPD", skip: 1},
 	"pkexec":           {long: " user "},
@@ -119,10 +119,11 @@ func lookEnv(l *looker, words []Word, level int) {
 	l.wrapped("env", &envWrapper, words, level)
 }
 
-// split reads text as words of a command that more words follow.
+// split reads text as words of a command that more words follow. The text has
+// escapes and expansions of its own, which a shell does not know.
 func (l *looker) split(via, text string, more []Word, level int) {
 	segs, lost := readStrict(text, false)
-	if lost != "" || len(segs) != 1 || len(segs[0].Redirects) > 0 || segs[0].Unclear != "" {
+	if lost != "" || strings.ContainsAny(text, "\\$#") || len(segs) != 1 || len(segs[0].Redirects) > 0 || segs[0].Unclear != "" {
 		l.hide(whyText)
 		return
 	}
