@@ -107,10 +107,7 @@ func (j *judge) report(res *Result) {
 func printable(word string) string {
 	cut := len(word) > maxShownWord
 	if cut {
-		word = word[:maxShownWord]
-		for n := 0; n < utf8.UTFMax && !utf8.ValidString(word[len(word)-1:]); n++ {
-			word = word[:len(word)-1]
-		}
+		word = string(wholeRunes([]byte(word[:maxShownWord])))
 	}
 	word = strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {

@@ -76,14 +76,14 @@ func (c *capture) text() (text, note string, cut bool) {
 		return fmt.Sprintf("[%d bytes that are no text; the first are % x]", int64(len(head)+len(tail))+missing, head[:min(len(head), 16)]),
 			"is no text and is not shown", missing > 0
 	}
-	text = clean(head)
-	if missing > 0 {
-		text += fmt.Sprintf("\n[… %d bytes cut …]\n", missing) + clean(tail)
-	}
-	if text != string(head) && missing == 0 || missing > 0 && (clean(head) != string(head) || clean(tail) != string(tail)) {
+	first, last := clean(head), clean(tail)
+	if first != string(head) || last != string(tail) {
 		note = "holds bytes that are not UTF-8, or NUL; each run of them is shown as U+FFFD"
 	}
-	return text, note, missing > 0
+	if missing == 0 {
+		return first, note, false
+	}
+	return fmt.Sprintf("%s\n[… %d bytes cut …]\n%s", first, missing, last), note, true
 }
 
 // wholeRunes leaves out a rune at the end that is not all there.

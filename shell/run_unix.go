@@ -214,7 +214,8 @@ func (w *watch) wait(ctx context.Context) interpreter.Done {
 func (r *runner) startMessage(j *job, temp string) *interpreter.Message {
 	return &interpreter.Message{Kind: interpreter.KindStart, Start: &interpreter.Start{
 		Command: j.command, Dir: []byte(j.dir), Env: interpreter.Bytes(r.env), Temp: []byte(temp), Shell: r.opts.Shell,
-		KillDelay: r.opts.KillDelay, WaitDelay: r.opts.WaitDelay, Keep: r.opts.KeepBackground, MaxMemory: r.memory,
+		KillDelay: r.opts.KillDelay, WaitDelay: r.opts.WaitDelay, Keep: r.opts.KeepBackground,
+		MaxMemory: r.limits.memory, MaxStack: r.limits.stack, MaxProcesses: r.limits.processes,
 	}}
 }
 

@@ -22,8 +22,14 @@ const (
 	DefaultWaitDelay  = 500 * time.Millisecond
 )
 
-// maxMemory bounds what the interpreter of one command may hold in memory.
-const maxMemory = 512 << 20
+// limits is what one command may use.
+type limits struct {
+	memory    uint64 // of the interpreter, in bytes
+	stack     int    // of a goroutine of it, in bytes
+	processes int    // programs that the interpreter has running at once
+}
+
+var defaultLimits = limits{memory: 512 << 20, stack: 16 << 20, processes: 256}
 
 // Options says how commands are run. The zero Options are good defaults.
 type Options struct {
@@ -137,7 +143,7 @@ func New(opts Options) (*rulvar.Tool, error) {
 type runner struct {
 	opts   Options
 	env    []string // NAME=value
-	memory uint64   // bytes that an interpreter may hold
+	limits limits
 }
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -175,7 +181,7 @@ func newRunner(o Options) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runner{opts: o, env: env, memory: maxMemory}, nil
+	return &runner{opts: o, env: env, limits: defaultLimits}, nil
 }
 
 func setDefault[T comparable](v *T, d T) {

@@ -24,10 +24,6 @@ const (
 	fdEnd
 )
 
-// maxStack bounds the stack of a goroutine of the interpreter: a function that
-// calls itself for ever ends it after 16 MiB, not after a gigabyte.
-const maxStack = 16 << 20
-
 // init takes the process over where it was started as an interpreter. It runs
 // before the program's main function and before the init functions of all that
 // imports this package.
@@ -52,14 +48,10 @@ func takeOver() int {
 		}
 		syscall.CloseOnExec(fd)
 	}
-	debug.SetMaxStack(maxStack)
 	conn := NewConn(os.NewFile(fdFromHost, "from host"), os.NewFile(fdToHost, "to host"))
 	k := newKeeper(conn, os.NewFile(fdStdout, "stdout"), os.NewFile(fdStderr, "stderr"))
-	if err := k.serve(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+	fmt.Fprintln(os.Stderr, k.serve())
+	return 1
 }
 
 // Command returns the command that starts an interpreter, without its pipes:

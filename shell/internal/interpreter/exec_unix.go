@@ -21,9 +21,6 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxLive is how many processes of one command may run at once.
-const maxLive = 256
-
 // interpret runs the command in the interpreter.
 func (k *keeper) interpret() Done {
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(k.start.Command), "shell")
@@ -132,9 +129,9 @@ func (k *keeper) exec(ctx context.Context, args []string) error {
 	case why != "":
 		return refuse(statusRefused, "shell: "+args[0]+": "+why)
 	}
-	if k.live.Add(1) > maxLive {
+	if k.live.Add(1) > int32(k.start.MaxProcesses) {
 		k.live.Add(-1)
-		return refuse(statusRefused, fmt.Sprintf("shell: %s: %d processes of this command are running already", args[0], maxLive))
+		return refuse(statusRefused, fmt.Sprintf("shell: %s: %d processes of this command are running already", args[0], k.start.MaxProcesses))
 	}
 	defer k.live.Add(-1)
 	if ctx.Err() != nil {

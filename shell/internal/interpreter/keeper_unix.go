@@ -53,8 +53,8 @@ func newKeeper(conn *Conn, stdout, stderr *os.File) *keeper {
 	}
 }
 
-// serve runs the one command that the host sends and returns when the process
-// should exit.
+// serve runs the one command that the host sends, and returns only where it
+// cannot: otherwise the process ends when the host closes its pipe.
 func (k *keeper) serve() error {
 	if err := k.conn.Send(&Message{Kind: KindReady}); err != nil {
 		return err
@@ -67,6 +67,9 @@ func (k *keeper) serve() error {
 		return fmt.Errorf("the host began with a message of kind %q", m.Kind)
 	}
 	k.start = m.Start
+	if k.start.MaxStack > 0 {
+		debug.SetMaxStack(k.start.MaxStack)
+	}
 	adopt()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)

@@ -4,8 +4,7 @@ package interpreter
 
 import (
 	"fmt"
-	"math"
-	"runtime/debug"
+	"runtime"
 	"runtime/metrics"
 	"time"
 )
@@ -24,22 +23,25 @@ func (k *keeper) watchMemory() {
 	if limit == 0 {
 		return
 	}
-	// The collector works harder near it, so that garbage is not mistaken for
-	// need.
-	debug.SetMemoryLimit(int64(min(limit/4*3, math.MaxInt64)))
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/stacks:bytes"},
 	}
-	for range time.Tick(memoryInterval) {
+	used := func() (n uint64) {
 		metrics.Read(samples)
-		used := uint64(0)
 		for _, s := range samples {
 			if s.Value.Kind() == metrics.KindUint64 {
-				used += s.Value.Uint64()
+				n += s.Value.Uint64()
 			}
 		}
-		if used > limit {
+		return n
+	}
+	for range time.Tick(memoryInterval) {
+		if used() <= limit {
+			continue
+		}
+		runtime.GC() // garbage is no need
+		if used() > limit {
 			k.report(Done{Status: -1, Failure: fmt.Sprintf("the shell needed more than %d MiB of memory for variables, substitutions and functions", limit>>20)})
 			k.perish()
 		}

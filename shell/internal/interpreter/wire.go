@@ -74,6 +74,12 @@ type Start struct {
 	Keep bool `json:"keep,omitempty"`
 	// MaxMemory bounds the heap of the interpreter, in bytes.
 	MaxMemory uint64 `json:"maxMemory"`
+	// MaxStack bounds the stack of each of its goroutines, in bytes: a function
+	// that calls itself for ever ends it then, not after a gigabyte.
+	MaxStack int `json:"maxStack"`
+	// MaxProcesses is how many programs the interpreter may have running at
+	// once.
+	MaxProcesses int `json:"maxProcesses"`
 }
 
 // Done is how a command ended.

@@ -1,0 +1,259 @@
+//go:build unix
+
+package shell
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rulvar/rulvar-go/shell/internal/interpreter"
+)
+
+// soon is a time-out that strikes; what it strikes would take an hour.
+const soon = 150 * time.Millisecond
+
+// alive reports whether a process runs: a zombie does not.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return runtime.GOOS != "linux"
+	}
+	state := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))[0]
+	return state != "Z" && state != "X"
+}
+
+// pidsIn returns the process ids that a command has written to files named
+// pid*, one each.
+func pidsIn(t *testing.T, dir string) []int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "pid*"))
+	require.NoError(t, err)
+	var pids []int
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		require.NoError(t, err)
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func requireDead(t *testing.T, pids []int) {
+	t.Helper()
+	for _, pid := range pids {
+		require.Eventually(t, func() bool { return !alive(pid) }, 20*time.Second, 5*time.Millisecond, "process %d still runs", pid)
+	}
+}
+
+// What a command leaves behind or hangs in does not hold up the call, and does
+// not outlive it. A mistake here takes an hour, or the test binary's time-out.
+func TestEnding(t *testing.T) {
+	const hour = "sleep 3600"
+	note := func(n int) string { return fmt.Sprintf("echo $$ > pid%d; ", n) }
+	for _, row := range []struct {
+		name, command string
+		timedOut      bool
+		background    bool
+		stdout        string
+		linuxOnly     bool // a process that leaves the session is found on Linux only
+	}{
+		{name: "a grandchild holds the pipe", command: "sh -c 'echo partial; " + note(1) + hour + " | cat'", timedOut: true, stdout: "partial\n"},
+		{name: "a pipeline", command: "echo partial; sh -c '" + note(1) + "exec " + hour + "' | cat", timedOut: true, stdout: "partial\n"},
+		{name: "a child in the background", command: hour + " & echo ok", background: true, stdout: "ok\n"},
+		{name: "with its output elsewhere", command: "sh -c '" + note(1) + "exec " + hour + "' > /dev/null 2>&1 & echo ok", background: true, stdout: "ok\n"},
+		{name: "a grandchild in the background", command: "sh -c '" + note(1) + hour + " & echo ok'", background: true, stdout: "ok\n"},
+		{name: "SIGTERM ignored", command: "sh -c 'trap \"\" TERM; " + note(1) + "echo ok; " + hour + "'", timedOut: true, stdout: "ok\n"},
+		{name: "SIGTERM ignored in the background", command: "sh -c 'trap \"\" TERM; " + note(1) + hour + " & echo ok'", background: true, stdout: "ok\n"},
+		{name: "SIGTERM ignored by all", command: "sh -c 'trap \"\" TERM; " + note(1) + hour + " & " + hour + "; " + hour + "'", timedOut: true},
+		{name: "left the session", command: "setsid sh -c '" + note(1) + "exec " + hour + "' & echo ok", background: true, stdout: "ok\n", linuxOnly: true},
+		{name: "left the session and its parent", command: "sh -c 'setsid sh -c \"" + strings.ReplaceAll(note(1), "$", "\\$") + "exec " + hour + "\" > /dev/null 2>&1 & sleep 0.1; echo ok'", background: true, stdout: "ok\n", linuxOnly: true},
+		{name: "left the session, time-out", command: "setsid -w sh -c '" + note(1) + "exec " + hour + "'", timedOut: true, linuxOnly: true},
+		{name: "waits for a substitution", command: "x=$(echo a; sh -c '" + note(1) + "exec " + hour + "'); echo $x", timedOut: true},
+		{name: "waits for a pipe that nobody opens", command: "mkfifo p; echo ok; echo x > p", timedOut: true, stdout: "ok\n"},
+		{name: "a loop without an end", command: "while :; do :; done", timedOut: true},
+		{name: "a loop without a call", command: "while ((1)); do x=1; done", timedOut: true},
+		{name: "wait", command: hour + " & wait", timedOut: true},
+		{name: "endless output", command: "yes", timedOut: true},
+		{name: "endless output of a builtin", command: "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done", timedOut: true},
+		{name: "stopped", command: "sh -c '" + note(1) + "kill -STOP $$'", timedOut: true},
+		{name: "trap that never ends", command: "trap '" + hour + "' EXIT", timedOut: true},
+		{name: "a background command that ends", command: "sh -c 'echo late' & echo ok > f", stdout: "late\n"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if row.linuxOnly && runtime.GOOS != "linux" {
+				t.Skip("the process would be left")
+			}
+			t.Parallel()
+			timeout := long
+			if row.timedOut {
+				timeout = soon
+			}
+			dir := t.TempDir()
+			r := testRunner(t, Options{})
+			if row.timedOut && row.stdout != "" || strings.Contains(row.command, "pid1") && row.timedOut {
+				timeout = 10 * soon // long enough to begin
+			}
+			res := runIn(t, r, dir, &fakePolicy{}, row.command, timeout)
+			require.Equal(t, row.timedOut, res.TimedOut, "%+v", res)
+			require.Equal(t, row.background, res.Background, "%+v", res)
+			if row.timedOut {
+				require.Equal(t, -1, res.ExitCode)
+				require.Contains(t, res.Error, "it had not ended after")
+			} else {
+				require.Zero(t, res.ExitCode)
+				require.Empty(t, res.Error)
+			}
+			if !strings.Contains(row.name, "endless") {
+				require.Equal(t, row.stdout, res.Stdout)
+			}
+			requireDead(t, pidsIn(t, dir))
+		})
+	}
+}
+
+// A run that is cancelled ends its command and keeps what it has said.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := testRunner(t, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(filepath.Join(dir, "pid1")); err == nil {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	res, err := r.run(ctx, &job{command: "echo begun; sh -c 'echo $$ > pid1.tmp; mv pid1.tmp pid1; exec sleep 3600'", dir: dir, timeout: long, judge: testJudge(t, &fakePolicy{})})
+	require.NoError(t, err)
+	require.True(t, res.Cancelled)
+	require.False(t, res.TimedOut)
+	require.Equal(t, "begun\n", res.Stdout)
+	require.Contains(t, res.Error, "cancelled")
+	requireDead(t, pidsIn(t, dir))
+}
+
+// With KeepBackground a server goes on, and its output goes where it was sent.
+func TestKeepBackground(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"", "/bin/sh"} {
+		dir := t.TempDir()
+		r := testRunner(t, Options{KeepBackground: true, Shell: shell})
+		res := runIn(t, r, dir, &fakePolicy{}, "sh -c 'echo $$ > pid1; exec sleep 3600' > log 2>&1 & while ! test -s pid1; do :; done; echo ok", long)
+		require.Equal(t, "ok\n", res.Stdout)
+		pids := pidsIn(t, dir)
+		require.Len(t, pids, 1)
+		require.True(t, alive(pids[0]))
+		require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
+		res = runIn(t, r, dir, &fakePolicy{}, "sh -c 'echo $$ > pid1; exec sleep 3600'", 10*soon)
+		require.True(t, res.TimedOut)
+		requireDead(t, pidsIn(t, dir))
+	}
+}
+
+// When the host is gone, which its end of the pipe tells, so is the command.
+func TestHostDies(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name, shell string
+		keep        bool
+	}{{"interpreter", "", false}, {"real shell", "/bin/sh", false}, {"background may be kept", "", true}} {
+		t.Run(row.name, func(t *testing.T) {
+			dir := t.TempDir()
+			r := testRunner(t, Options{Shell: row.shell, KeepBackground: row.keep})
+			p, err := r.start(testJudge(t, &fakePolicy{}))
+			require.NoError(t, err)
+			require.Equal(t, interpreter.KindReady, (<-p.messages).Kind)
+			j := &job{command: "sh -c 'trap \"\" TERM; echo $$ > pid1; sleep 3600 & echo $! > pid2; sleep 3600' & sh -c 'echo $$ > pid3; sleep 3600'", dir: dir}
+			require.NoError(t, p.conn.Send(r.startMessage(j, p.temp)))
+			require.Eventually(t, func() bool { return len(pidsIn(t, dir)) == 3 }, 20*time.Second, time.Millisecond)
+			p.toShell.Close()
+			requireDead(t, append(pidsIn(t, dir), p.cmd.Process.Pid))
+			require.Error(t, p.cmd.Wait())
+			p.wg.Wait()
+			for _, f := range p.closing {
+				f.Close()
+			}
+			require.NoError(t, os.RemoveAll(p.temp))
+		})
+	}
+}
+
+// What goes wrong in the interpreter ends its process and is told.
+func TestInterpreterFails(t *testing.T) {
+	for _, row := range []struct{ name, command, failure string }{
+		{"a variable that doubles", "x=a; while :; do x=$x$x; done", "more than 16 MiB of memory"},
+		{"a doubling without a call", "x=aaaaaaaaaaaaaaaa; while [[ 1 ]]; do x=$x$x; done", "more than 16 MiB of memory"},
+		{"a substitution without an end", "x=$(cat /dev/zero)", "more than 16 MiB of memory"},
+		{"an array without an end", "mapfile a < <(yes)", "more than 16 MiB of memory"},
+		{"a function that calls itself", "echo first > f; f() { f; }; f", "ended unexpectedly"},
+		{"a text nested too deep", "x='('; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18; do x=$x$x; done; eval \"$x\"", "ended unexpectedly"},
+		{"killed", "kill -9 $$", "ended unexpectedly"},
+		{"its group killed", "sleep 3600 & kill 0; sleep 3600", "signal to all its processes"},
+		{"its group killed for good", "sleep 3600 & kill -9 0; sleep 3600", "ended unexpectedly"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			r := testRunner(t, Options{})
+			r.limits.memory, r.limits.stack = 16<<20, 1<<20
+			var logged []string
+			res, err := r.run(t.Context(), &job{command: row.command, dir: t.TempDir(), timeout: long, judge: &judge{by: &fakePolicy{}, log: logTo(&logged)}})
+			require.NoError(t, err)
+			require.Equal(t, -1, res.ExitCode, "%+v", res)
+			require.Contains(t, res.Error, row.failure)
+			require.NotContains(t, res.Stdout+res.Stderr, "goroutine", "the model sees no stack")
+			if strings.Contains(row.name, "calls itself") {
+				require.Contains(t, strings.Join(logged, "\n"), "stack")
+			}
+		})
+	}
+	t.Run("the host is not killed by $PPID", func(t *testing.T) {
+		res := runIn(t, testRunner(t, Options{}), t.TempDir(), &fakePolicy{}, "kill -9 $PPID; kill -- -$PPID; command -v kill", long)
+		require.Contains(t, res.Stderr, "that is the process that runs this agent")
+	})
+	t.Run("many processes", func(t *testing.T) {
+		r := testRunner(t, Options{})
+		r.limits.processes = 8
+		res := runIn(t, r, t.TempDir(), &fakePolicy{}, "for ((i=0; i<12; i++)); do sleep 3600 2>> err & done; while ! test -s err; do :; done; read x < err; echo $x", long)
+		require.Equal(t, "shell: sleep: 8 processes of this command are running already\n", res.Stdout)
+	})
+}
+
+// A real shell is ended like the interpreter; nothing that it executes is
+// judged.
+func TestRealShell(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := testRunner(t, Options{Shell: "/bin/sh"})
+	p := &fakePolicy{deny: "touch"}
+	res := runIn(t, r, dir, p, "X=touch; $X made; echo out; echo err >&2; exit 7", long)
+	require.Equal(t, 7, res.ExitCode)
+	require.Equal(t, "out\n", res.Stdout)
+	require.Equal(t, "err\n", res.Stderr)
+	require.FileExists(t, filepath.Join(dir, "made"))
+	require.Empty(t, p.seen)
+	res = runIn(t, r, dir, p, "kill -9 $$", long)
+	require.Equal(t, 137, res.ExitCode)
+	res = runIn(t, r, dir, p, "(sleep 3600 & echo $! > pid1) ; echo ok", long)
+	require.Equal(t, "ok\n", res.Stdout)
+	require.True(t, res.Background)
+	requireDead(t, pidsIn(t, dir))
+	res = runIn(t, r, dir, p, "echo partial; sleep 3600 | cat", 10*soon)
+	require.True(t, res.TimedOut)
+	require.Equal(t, "partial\n", res.Stdout)
+}
