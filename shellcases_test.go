@@ -51,10 +51,9 @@ func shellCases(t testing.TB) []shellCase {
 // shellStrictness orders verdicts.
 var shellStrictness = map[string]int{"allow": 0, "ask": 1, "deny": 2}
 
-// shellMustAsk are the cases in which an unknown verdict layer would be needed to
-// see the denied command in front of which only a wrapper or a path stands. They
-// are found by what they are: a deny or an ask table beside the allow, and a
-// command in the wrap category.
+// mustAsk tells whether only a wrapper or a path stands in front of a command
+// that a deny or ask rule names, so that an allow would be a hole once somebody
+// relies on the rule.
 func (c *shellCase) mustAsk() bool {
 	return c.NeedsPolicy && c.Category == "wrap" && len(c.Rules.Deny)+len(c.Rules.Ask) > 0
 }
