@@ -2,14 +2,11 @@ package rulvar_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -46,124 +43,6 @@ func TestJournals(t *testing.T) {
 	tally.report(t, len(all))
 	if os.Getenv("RULVAR_JOURNALS") == "" && tally.looked() == len(all) {
 		tally.unused(t, func(at string) bool { return at == "before" || strings.HasPrefix(at, "steps") })
-	}
-}
-
-// fixtureTally counts how the scenarios went.
-type fixtureTally struct {
-	mu          sync.Mutex
-	agreed      []string
-	differ      []string
-	skipped     map[string][]string // by feature
-	differences []*fixtureDifference
-}
-
-// fixtureDifference is a row of differences.json: at one place of a scenario
-// ("before", "steps[0]", "store", …) the facts that are otherwise than
-// recorded, with what they are instead, and why.
-type fixtureDifference struct {
-	Scenario string
-	At       string
-	Ours     map[string]json.RawMessage
-	Reason   string
-
-	used bool
-}
-
-func loadDifferences(t *testing.T) []*fixtureDifference {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "journals", "differences.json"))
-	require.NoError(t, err)
-	var rows []*fixtureDifference
-	require.NoError(t, json.Unmarshal(text, &rows))
-	for _, r := range rows {
-		require.NotEmpty(t, r.Reason, "differences.json: %s %s has no reason", r.Scenario, r.At)
-	}
-	return rows
-}
-
-// listed returns the row of a place, or nil.
-func (c *fixtureTally) listed(scenario, at string) *fixtureDifference {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range c.differences {
-		if r.Scenario == scenario && r.At == at {
-			r.used = true
-			return r
-		}
-	}
-	return nil
-}
-
-func (c *fixtureTally) skip(t *testing.T, scenario, feature string) {
-	c.mu.Lock()
-	if c.skipped == nil {
-		c.skipped = make(map[string][]string)
-	}
-	c.skipped[feature] = append(c.skipped[feature], scenario)
-	for _, r := range c.differences {
-		r.used = r.used || r.Scenario == scenario
-	}
-	c.mu.Unlock()
-	t.Skip("needs: " + feature)
-}
-
-func (c *fixtureTally) done(scenario string, differs bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if differs {
-		c.differ = append(c.differ, scenario)
-	} else {
-		c.agreed = append(c.agreed, scenario)
-	}
-}
-
-// looked counts the scenarios that passed or were skipped.
-func (c *fixtureTally) looked() int {
-	n := len(c.agreed) + len(c.differ)
-	for _, list := range c.skipped {
-		n += len(list)
-	}
-	return n
-}
-
-func (c *fixtureTally) report(t *testing.T, total int) {
-	t.Helper()
-	var features []string
-	for feature, list := range c.skipped {
-		sort.Strings(list)
-		features = append(features, fmt.Sprintf("%3d  %s: %s", len(list), feature, strings.Join(list, ", ")))
-	}
-	sort.Strings(features)
-	sort.Strings(c.differ)
-	t.Logf("%d scenarios: %d agree, %d differ as listed (%s), %d skipped\n%s",
-		total, len(c.agreed), len(c.differ), strings.Join(c.differ, ", "), c.looked()-len(c.agreed)-len(c.differ), strings.Join(features, "\n"))
-}
-
-// unused fails for rows that no scenario has looked at.
-func (c *fixtureTally) unused(t *testing.T, mine func(at string) bool) {
-	t.Helper()
-	for _, r := range c.differences {
-		if !r.used && mine(r.At) {
-			t.Errorf("differences.json lists %s at %s, which nobody has looked at", r.Scenario, r.At)
-		}
-	}
-}
-
-// fixtureResult is what a scenario's steps came to.
-type fixtureResult struct {
-	problems []string
-	differs  bool
-}
-
-// compare holds facts against recorded ones at a place of a scenario.
-func (r *fixtureResult) compare(c *fixtureTally, f *fixture, at string, want, got fixtureFacts) {
-	var listed map[string]json.RawMessage
-	if row := c.listed(f.Scenario, at); row != nil {
-		listed, r.differs = row.Ours, true
-	}
-	for _, p := range want.disagreements(got, listed) {
-		r.problems = append(r.problems, at+" "+p)
 	}
 }
 
@@ -204,6 +83,7 @@ type fixtureSteps struct {
 	start      []*rulvar.Entry // of the store before the first
 	facts      []fixtureFacts
 	concurrent []bool
+	wordy      []bool // the model is asked for its schema in words
 }
 
 // recorded projects the i-th of recorded steps, with the reference's journal
@@ -216,7 +96,12 @@ func (s *fixtureSteps) recorded(f *fixture, steps []fixtureRecord, i int) fixtur
 	}
 	j.addLines(steps[i].AppendedByResolutions)
 	appended := j.addLines(steps[i].Appended)
-	return steps[i].facts(j, appended, s.concurrent[i])
+	want := steps[i].facts(j, appended, s.concurrent[i])
+	if s.wordy[i] {
+		want.dropWording()
+		s.facts[i].dropWording()
+	}
+	return want
 }
 
 // agreesWithAlternative is for scenarios that race in the reference.
@@ -246,20 +131,18 @@ func resumeFixture(ctx context.Context, t *testing.T, f *fixture, work string, s
 		x := newFixtureRun(t, f, seg, work)
 		x.onCorrupt = onCorrupt
 		x.open()
-		_, entries, err := x.store.Load(ctx, x.f.RunID, -1)
-		require.NoError(t, err)
-		own := newFixtureJournal(entries...)
+		own := x.journal(ctx)
 		x.keys = func(key string) string { return reference.translate(key, own) }
 		x.resolveOffline(ctx)
-		_, entries, err = x.store.Load(ctx, x.f.RunID, -1)
-		require.NoError(t, err)
+		before := len(x.journal(ctx).bySeq)
 		out := x.perform(ctx)
 		require.NoError(t, ctx.Err(), "steps[%d] did not settle", i)
 		require.NoError(t, x.afterwards(ctx))
-		facts, _, err := x.facts(ctx, out, len(entries))
+		facts, err := x.facts(ctx, out, before)
 		require.NoError(t, err)
 		x.close(ctx)
 		concurrent := runsBranches(x.f.Workflow.Body)
+		s.wordy = append(s.wordy, x.f.Adapter.Caps.StructuredOutput == "prompt")
 		s.facts, s.concurrent = append(s.facts, facts.normal(concurrent)), append(s.concurrent, concurrent)
 		if i < len(f.expect.Steps) {
 			reference.addLines(f.expect.Steps[i].AppendedByResolutions)
@@ -267,112 +150,6 @@ func resumeFixture(ctx context.Context, t *testing.T, f *fixture, work string, s
 		}
 	}
 	return s
-}
-
-func loadEntries(ctx context.Context, t *testing.T, dir, runID string) []*rulvar.Entry {
-	t.Helper()
-	store, err := rulvar.OpenFileStore(dir, nil)
-	require.NoError(t, err)
-	_, entries, err := store.Load(ctx, runID, -1)
-	require.NoError(t, err)
-	return entries
-}
-
-// checkBefore loads, lists and shows a store.
-func checkBefore(ctx context.Context, t *testing.T, f *fixture, c *fixtureTally, result *fixtureResult, work string) {
-	t.Helper()
-	x := newFixtureRun(t, f, &fixtureSegment{}, work)
-	engine, err := rulvar.NewEngine(rulvar.Config{Store: x.store})
-	require.NoError(t, err)
-	x.engine = engine
-	defer x.close(ctx)
-	got, want := fixtureFacts{}, fixtureFacts{}
-	b := &f.expect.Before
-	_, entries, err := x.store.Load(ctx, f.RunID, -1)
-	if b.LoadError != nil || err != nil {
-		want["loads"], got["loads"] = b.LoadError == nil, err == nil
-	} else {
-		j := newFixtureJournal(entries...)
-		open, settled, err := x.state(ctx, j, entries)
-		want["folds"], got["folds"] = b.FoldError == nil, err == nil
-		if err == nil && b.FoldError == nil {
-			got["open"], got["lastSettle"], got["entries"] = open, settled, len(entries)
-			want["open"], want["lastSettle"], want["entries"] = openFacts(j, b.OpenSuspensions), settleFact(&b.fixtureState), b.Entries
-		}
-		want["runs"] = listedRuns(b.ListRuns)
-		got["runs"] = ownRuns(ctx, t, engine)
-	}
-	for i, l := range f.expect.Lists {
-		runs, err := engine.Runs(ctx, l.Filter.accepts)
-		require.NoError(t, err)
-		ids := []string{}
-		for _, m := range runs {
-			ids = append(ids, m.RunID)
-		}
-		want[fmt.Sprintf("list %d", i)], got[fmt.Sprintf("list %d", i)] = l.RunIDs, ids
-	}
-	result.compare(c, f, "before", want.normal(true), got.normal(true))
-}
-
-func (l fixtureFilter) accepts(m *rulvar.RunMeta) bool {
-	return (l.Name == "" || l.Name == m.Name) && (l.Status == "" || l.Status == m.Status) &&
-		(l.Statuses == nil || slices.Contains(l.Statuses, m.Status)) &&
-		!slices.ContainsFunc(l.Tags, func(tag string) bool { return !slices.Contains(m.Tags, tag) })
-}
-
-func listedRuns(metas []map[string]json.RawMessage) any {
-	list := []any{}
-	for _, m := range metas {
-		facts := make(map[string]any)
-		for _, name := range []string{"runId", "status", "segments", "name", "tags", "argsProvided", "argsHash", "workflowName", "configFingerprint", "budgetUsd"} {
-			if v, ok := m[name]; ok {
-				facts[name] = v
-			}
-		}
-		list = append(list, facts)
-	}
-	return list
-}
-
-func ownRuns(ctx context.Context, t *testing.T, e *rulvar.Engine) any {
-	t.Helper()
-	metas, err := e.Runs(ctx, nil)
-	require.NoError(t, err)
-	var list []map[string]json.RawMessage
-	for _, m := range metas {
-		text, err := m.AppendText(nil)
-		require.NoError(t, err)
-		var members map[string]json.RawMessage
-		require.NoError(t, json.Unmarshal(text, &members))
-		list = append(list, members)
-	}
-	return listedRuns(list)
-}
-
-// preserveFixture is for a store with text that Go strings cannot hold: it is
-// loaded, listed and shown, and what is there survives an append byte by byte.
-func preserveFixture(ctx context.Context, t *testing.T, f *fixture, work string) {
-	t.Helper()
-	store, err := rulvar.OpenFileStore(work, nil)
-	require.NoError(t, err)
-	e, err := rulvar.NewEngine(rulvar.Config{Store: store})
-	require.NoError(t, err)
-	runs, err := e.Runs(ctx, nil)
-	require.NoError(t, err)
-	for _, m := range runs {
-		path := filepath.Join(work, m.RunID+".jsonl")
-		before, err := os.ReadFile(path)
-		require.NoError(t, err)
-		open, err := e.PendingOf(ctx, m.RunID)
-		require.NoError(t, err)
-		for _, p := range open {
-			_, err := e.Resolve(ctx, m.RunID, p.Key, 1)
-			require.NoError(t, err)
-		}
-		after, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.True(t, strings.HasPrefix(string(after), strings.TrimRight(string(before), "\n")), "%s: the lines before have changed", f.Scenario)
-	}
 }
 
 // TestCorruptCheckpointRestart holds the other answer to a damaged checkpoint
