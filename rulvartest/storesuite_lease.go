@@ -141,28 +141,32 @@ func leaseIsGivenBack(u *underTest) {
 func releaseEndsWrites(u *underTest) {
 	l := u.started("r1", 0)
 	var written atomic.Int64
-	begun := make(chan struct{}, 1)
+	var released atomic.Bool
+	begun := make(chan struct{}, 100)
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			for {
-				if err := u.s.AppendAll(u.ctx, "r1", []*rulvar.Entry{stepEntry("x")}, l); err != nil {
+			for last := false; !last; {
+				last = released.Load() // one more try, to be refused
+				err := u.s.AppendAll(u.ctx, "r1", []*rulvar.Entry{stepEntry("x")}, l)
+				select {
+				case begun <- struct{}{}:
+				default:
+				}
+				if err != nil {
 					if !errors.Is(err, rulvar.ErrConfig) {
 						u.Errorf("an append under a released lock: %v, want %s", err, rulvar.ErrConfig)
 					}
 					return
 				}
 				written.Add(1)
-				select {
-				case begun <- struct{}{}:
-				default:
-				}
 			}
 		})
 	}
 	<-begun
 	u.release(l)
 	_, entries := u.load("r1", -1)
+	released.Store(true)
 	wg.Wait()
 	_, later := u.load("r1", -1)
 	if len(later) != len(entries) {
