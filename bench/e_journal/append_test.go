@@ -98,6 +98,7 @@ func BenchmarkConcurrent64(b *testing.B) {
 		b.SetParallelism(32) // times GOMAXPROCS 2
 		b.ReportAllocs()
 		b.ResetTimer()
+		start := cpuTime()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
 				if err := put(seq.Add(1), rec); err != nil {
@@ -106,6 +107,7 @@ func BenchmarkConcurrent64(b *testing.B) {
 				}
 			}
 		})
+		reportCPU(b, start, 1)
 	}
 	b.Run("file-group-commit-fdatasync", func(b *testing.B) {
 		g := newGroup(openFile(b, b.TempDir(), fdatasync, 0, 0))

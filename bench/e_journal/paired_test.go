@@ -9,7 +9,8 @@ import (
 
 // BenchmarkPaired alternates an append to the store with one to the bound and
 // one to a plain growing file, so that the disk's drift over minutes falls on
-// all alike, and reports their median latencies and the store's ratio to each.
+// all alike, and reports their median latencies, the store's ratio to each, and the
+// processor time of store and bound.
 // This is the row to hold a target to: x-bound and x-growing are steady within
 // a few per cent where ns/op moves by half.
 func BenchmarkPaired(b *testing.B) {
@@ -34,16 +35,18 @@ func paired(b *testing.B, p peer, n int) {
 		batch[i] = line(uint64(i))
 	}
 	var took [3][]time.Duration
+	var cpu [3]time.Duration
 	next := uint64(1)
 	for b.Loop() {
 		// Who comes first changes, since one sync may do work for the next.
 		for i := range trio {
 			who := (i + int(next)/n) % 3
-			t0 := time.Now()
+			c0, t0 := cpuTime(), time.Now()
 			if err := trio[who].append(next, batch); err != nil {
 				b.Fatal(err)
 			}
 			took[who] = append(took[who], time.Since(t0))
+			cpu[who] += cpuTime() - c0
 		}
 		next += uint64(n)
 	}
@@ -54,6 +57,8 @@ func paired(b *testing.B, p peer, n int) {
 	}
 	b.ReportMetric(p50[2]/1e3, "p50-us")
 	b.ReportMetric(p50[0]/1e3, "bound-p50-us")
+	b.ReportMetric(float64(cpu[2].Microseconds())/float64(b.N), "cpu-us")
+	b.ReportMetric(float64(cpu[0].Microseconds())/float64(b.N), "bound-cpu-us")
 	b.ReportMetric(p50[2]/p50[0], "x-bound")
 	b.ReportMetric(p50[2]/p50[1], "x-growing")
 }

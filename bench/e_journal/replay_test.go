@@ -63,6 +63,7 @@ func replay(b *testing.B, f func(line []byte) error) {
 	name := journalFile()
 	b.SetBytes(replayed * recordSize)
 	b.ReportAllocs()
+	start := cpuTime()
 	for b.Loop() {
 		fd, err := os.Open(name)
 		if err != nil {
@@ -89,6 +90,7 @@ func replay(b *testing.B, f func(line []byte) error) {
 		}
 	}
 	perRecord(b)
+	reportCPU(b, start, 1)
 }
 
 func perRecord(b *testing.B) {

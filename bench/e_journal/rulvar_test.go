@@ -113,6 +113,7 @@ func load(b *testing.B) {
 	dir := rulvarDir()
 	b.SetBytes(replayed * recordSize)
 	b.ReportAllocs()
+	start := cpuTime()
 	for b.Loop() {
 		s, err := rulvar.Open(dir, nil)
 		if err != nil {
@@ -125,6 +126,7 @@ func load(b *testing.B) {
 		sum += uint64(entries[replayed-1].Seq)
 	}
 	perRecord(b)
+	reportCPU(b, start, 1)
 }
 
 var madeRulvar bool

@@ -56,6 +56,7 @@ func benchDBOS(b *testing.B, url string, n int) {
 	}
 	defer dbos.Shutdown(ctx, 10*time.Second)
 	b.ReportAllocs()
+	start := cpuTime()
 	for b.Loop() {
 		h, err := dbos.RunWorkflow(ctx, workflow, n)
 		if err != nil {
@@ -65,6 +66,7 @@ func benchDBOS(b *testing.B, url string, n int) {
 			b.Fatal(got, err)
 		}
 	}
+	reportCPU(b, start, 1)
 	if n > 0 {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/step")
 	}

@@ -53,11 +53,13 @@ func openStore(tb testing.TB, opts *rulvar.FileStoreOptions) *rulvar.FileStore {
 func benchRulvar(b *testing.B, store rulvar.Store, n int) {
 	e := newEngine(b, store)
 	b.ReportAllocs()
+	start := cpuTime()
 	for b.Loop() {
 		if got, err := runOnce(b.Context(), e, n); err != nil || got != n*len(payload) {
 			b.Fatal(got, err)
 		}
 	}
+	reportCPU(b, start, 1)
 	if n > 0 {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/step")
 	}

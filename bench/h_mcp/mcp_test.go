@@ -57,6 +57,8 @@ func BenchmarkCall(b *testing.B) {
 	roundTrip := func(b *testing.B, cs *mcp.ClientSession) {
 		b.ReportAllocs()
 		p := &mcp.CallToolParams{Name: "edit", Arguments: raw}
+		start := cpuTime()
+		defer func() { reportCPU(b, start, 1) }()
 		for b.Loop() {
 			r, err := cs.CallTool(ctx, p)
 			if err != nil || r.IsError {
@@ -166,6 +168,8 @@ func typed(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
 func dispatch(b *testing.B, tools map[string]func(context.Context, json.RawMessage) (json.RawMessage, error)) {
 	ctx := context.Background()
 	b.ReportAllocs()
+	start := cpuTime()
+	defer func() { reportCPU(b, start, 1) }()
 	for b.Loop() {
 		out, err := tools["edit"](ctx, raw)
 		if err != nil || string(out) != `{"changed":3}` {

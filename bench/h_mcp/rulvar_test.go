@@ -152,12 +152,14 @@ func callWorkflow(tool *rulvar.Tool) *rulvar.Workflow[string, string] {
 // call, its events and its share of the turn's checkpoint included.
 func benchEngine(b *testing.B) {
 	tool, logger := editTool(b), slog.New(slog.NewTextHandler(io.Discard, nil))
+	start := cpuTime()
 	for b.Loop() {
 		if good, err := runCalls(b.Context(), tool, logger); err != nil || good != callsARun {
 			b.Fatal(good, err)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/callsARun, "ns/op")
+	reportCPU(b, start, callsARun)
 }
 
 // TestRulvar holds the parts, the dry run and the engine to the same answer.

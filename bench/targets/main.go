@@ -4,7 +4,8 @@
 //	targets out
 //
 // A ratio of times is one of minima: on a machine that others use, the least
-// disturbed sample of each side is the steadier figure. A figure that a paired
+// disturbed sample of each side is the steadier figure. Some rows of long ops
+// divide processor time instead of the clock's. A figure that a paired
 // benchmark reports itself, such as x-bound, is the median of its samples.
 // Rows whose samples are not there are left out.
 package main
@@ -88,11 +89,15 @@ func (r *row) value(s samples) (float64, bool) {
 	case r.unit != "":
 		return median(of[r.unit]), len(of[r.unit]) > 0
 	}
-	by := s[r.by]["ns/op"]
-	if len(of["ns/op"]) == 0 || len(by) == 0 {
+	unit := "ns/op"
+	if r.cpu {
+		unit = "cpu-ns/op"
+	}
+	by := s[r.by][unit]
+	if len(of[unit]) == 0 || len(by) == 0 {
 		return 0, false
 	}
-	return slices.Min(of["ns/op"]) / slices.Min(by), true
+	return slices.Min(of[unit]) / slices.Min(by), true
 }
 
 func median(v []float64) float64 {
@@ -113,6 +118,9 @@ func (r *row) line(v float64) string {
 		first = fmt.Sprintf("%s %g", sign, r.first)
 	}
 	figure := r.of + " ÷ " + r.by
+	if r.cpu {
+		figure += ", processor time"
+	}
 	if r.unit != "" {
 		figure = r.of + ", " + r.unit
 	}
