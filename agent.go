@@ -355,5 +355,8 @@ func (s *compiledSchema) parseAnswer(text string) (json.RawMessage, []string) {
 	if err != nil {
 		return nil, []string{issueText(err)}
 	}
+	if tooDeep(out) {
+		return nil, []string{tooDeepText}
+	}
 	return out, nil
 }

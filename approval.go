@@ -215,6 +215,9 @@ func (e *Engine) Resolve(ctx context.Context, runID, key string, value any) (Res
 	if err != nil {
 		return fail("the value is not JSON", err)
 	}
+	if tooDeep(text) {
+		return fail(tooDeepText, nil)
+	}
 	fold, err := e.loadFold(ctx, runID)
 	if err != nil {
 		return ResolutionOutcome{}, err

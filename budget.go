@@ -29,7 +29,8 @@ func (p *Pricing) cost(u Usage) float64 {
 	if write == 0 {
 		write = p.InputUSD
 	}
-	plain := u.InputTokens - u.CacheReadTokens - u.CacheWriteTokens
+	// Input that claims to be less than its cached part does not make up for it.
+	plain := max(0, u.InputTokens-u.CacheReadTokens-u.CacheWriteTokens)
 	return (float64(plain)*p.InputUSD + float64(u.CacheReadTokens)*read + float64(u.CacheWriteTokens)*write + float64(u.OutputTokens)*p.OutputUSD) / 1e6
 }
 
@@ -101,6 +102,9 @@ func (b *budget) seed(entries []*Entry) error {
 			parts = []modelUsage{{ServedBy: en.ServedBy, Usage: u}}
 		}
 		for _, p := range parts {
+			if !p.Usage.valid() {
+				return errs.New(errs.JournalOrder, "budget", fmt.Sprintf("entry %d", en.Seq), "the recorded usage is negative")
+			}
 			b.book(p.ServedBy, p.Usage)
 		}
 	}

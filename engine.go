@@ -184,11 +184,11 @@ func (e *Engine) check() error {
 		}
 		e.slots[id] = newSlots(n)
 	}
-	if e.cfg.Concurrency < 1 || e.cfg.ReserveUSD < 0 {
+	if e.cfg.Concurrency < 1 || !(e.cfg.ReserveUSD >= 0) {
 		return refuse("Concurrency, ReserveUSD", "a bound is at least 1 and a reserve not negative")
 	}
 	for ref, p := range e.cfg.Pricing {
-		if min(p.InputUSD, p.OutputUSD, p.CacheReadUSD, p.CacheWriteUSD) < 0 {
+		if !(min(p.InputUSD, p.OutputUSD, p.CacheReadUSD, p.CacheWriteUSD) >= 0) {
 			return refuse(fmt.Sprintf("Pricing[%q]", ref), "a price is not negative")
 		}
 	}

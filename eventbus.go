@@ -79,20 +79,12 @@ func (b *eventBus) drain() {
 		return
 	}
 	b.draining = true
-	locked := true
-	defer func() {
-		// A listener that ends its goroutine must not leave the bus stuck.
-		if !locked {
-			b.mu.Lock()
-		}
-		b.draining = false
-	}()
+	defer func() { b.draining = false }()
 	for len(b.queue) > 0 {
 		ev := b.queue[0]
 		b.queue = b.queue[1:]
 		listeners := b.listeners
 		b.mu.Unlock()
-		locked = false
 		var panicked any
 		for _, l := range listeners {
 			if p := callListener(l.fn, ev); p != nil && panicked == nil {
@@ -100,7 +92,6 @@ func (b *eventBus) drain() {
 			}
 		}
 		b.mu.Lock()
-		locked = true
 		b.buffer = append(b.buffer, ev)
 		if len(b.buffer) > 2*b.limit {
 			b.compact()
@@ -122,10 +113,18 @@ func (b *eventBus) signal() {
 	b.changed = make(chan struct{})
 }
 
+// callListener calls a listener in a goroutine of its own and waits: one that
+// ends its goroutine, as a failing test does, must not take along the goroutine
+// that settles the run.
 func callListener(fn func(Event), ev Event) (panicked any) {
-	defer func() { panicked = recover() }()
-	fn(ev)
-	return nil
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { panicked = recover() }()
+		fn(ev)
+	}()
+	<-done
+	return panicked
 }
 
 // compact drops the oldest events that may be dropped until limit are left.

@@ -1,6 +1,7 @@
 package rulvar
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -17,6 +18,9 @@ import (
 func (j *toolJob) gate(tc *ToolContext) (executedCall, error) {
 	if j.verdict.Verdict == VerdictDeny {
 		return j.deny(policyText(j.tool.cfg.Name, &j.verdict)), nil
+	}
+	if err := j.stopped(); err != nil {
+		return executedCall{}, err
 	}
 	approval, err := j.recorded()
 	if err != nil {
@@ -38,6 +42,16 @@ func (j *toolJob) gate(tc *ToolContext) (executedCall, error) {
 		return j.suspend(tc)
 	}
 	return j.deny(fmt.Sprintf("tool %q denied by policy: the chain gave no verdict", j.tool.cfg.Name)), nil
+}
+
+// stopped ends a call whose agent was stopped while it was judged or waited:
+// what has not begun does not begin, and a grant is not used up.
+func (j *toolJob) stopped() error {
+	if j.a.ctx.Err() == nil {
+		return nil
+	}
+	j.a.emit(false, j.ended(ToolDenied, "cancelled"))
+	return context.Cause(j.a.ctx)
 }
 
 // idempotent reports whether the call may run twice without harm.
@@ -200,6 +214,9 @@ func sameJSON(a, b json.RawMessage) bool {
 // decided acts on an answer. An allow is held against the deny rules once
 // more, marked as used, durably, and only then executed.
 func (j *toolJob) decided(tc *ToolContext, sus *replay.Suspension, answer replay.Approval) (executedCall, error) {
+	if err := j.stopped(); err != nil {
+		return executedCall{}, err
+	}
 	j.verdict.Verdict = VerdictAsk
 	d := answer.Decision
 	name := j.tool.cfg.Name

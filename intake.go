@@ -117,7 +117,40 @@ func canonicalPair(given, effective any, repaired bool) (takenInput, []string) {
 	} else if string(e) != string(g) {
 		in.effective = e
 	}
+	if tooDeep(in.given) || tooDeep(in.effective) {
+		return takenInput{}, []string{tooDeepText}
+	}
 	return in, nil
+}
+
+// maxValueDepth is how many arrays and objects of a value may stand inside each
+// other. Records and checkpoints put more around it, and must stay readable.
+const maxValueDepth = jcs.MaxDepth - 100
+
+var tooDeepText = fmt.Sprintf("the value is nested deeper than %d", maxValueDepth)
+
+// tooDeep reports whether a JSON text is nested beyond [maxValueDepth].
+func tooDeep(text []byte) bool {
+	if len(text) <= 2*maxValueDepth {
+		return false // each level opens and closes
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			if depth++; depth > maxValueDepth {
+				return true
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return false
 }
 
 // unwrapUnparsed reports whether tree is exactly {"__unparsed": text}.
@@ -136,7 +169,7 @@ func historyArgs(raw []byte) json.RawMessage {
 	if strings.TrimSpace(string(raw)) == "" {
 		return json.RawMessage("{}")
 	}
-	if _, err := jcs.ParseStrict(raw); err == nil {
+	if _, err := jcs.ParseStrict(raw); err == nil && !tooDeep(raw) {
 		return append(json.RawMessage(nil), raw...)
 	}
 	b := append([]byte(`{"`+unparsedMember+`":`), jcs.AppendString(nil, strings.ToValidUTF8(string(raw), "\uFFFD"))...)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/internal/jcs"
 	"github.com/rulvar/rulvar-go/internal/replay"
 )
 
@@ -41,6 +43,9 @@ func resumeSegment[A, R any](ctx context.Context, s *segment, w *Workflow[A, R],
 		}
 		args = *opts.Args
 	} else if text != nil {
+		if canonical, err := jcs.Canonical(text); err != nil || s.meta.ArgsHash != "" && jcs.Sum(canonical) != s.meta.ArgsHash {
+			return args, errs.Wrap(errs.JournalIntegrity, "Resume", s.runID, "the recorded arguments are not those that their hash was made of: the metadata is damaged", err)
+		}
 		if err := json.Unmarshal(text, &args); err != nil {
 			return args, refuse("the recorded arguments do not fit the workflow's type", err)
 		}
@@ -167,7 +172,7 @@ func (s *segment) index(entries []*Entry, invalidate []int64) (err error) {
 func (s *segment) beginResume(ctx context.Context, budgetUSD float64) error {
 	recorded := s.meta.BudgetUSD
 	if budgetUSD != 0 {
-		if budgetUSD < s.budget.spent {
+		if !(budgetUSD >= s.budget.spent) || math.IsInf(budgetUSD, 1) {
 			return errs.New(errs.Config, "Resume", "BudgetUSD", fmt.Sprintf("the run has spent %.6f USD already", s.budget.spent))
 		}
 		s.budget.ceiling, s.meta.BudgetUSD = &budgetUSD, &budgetUSD
@@ -201,6 +206,18 @@ func (s *segment) abandonOpen() {
 		}
 		s.lock = nil
 	}
+}
+
+// enter counts a segment that is being opened among the goroutines that Close
+// waits for, or refuses it; leave it with goroutines.Done once it has begun.
+func (e *Engine) enter(op, runID string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return errs.New(errs.Config, op, runID, "the engine is closed")
+	}
+	e.goroutines.Add(1)
+	return nil
 }
 
 func (e *Engine) remember(s *segment) error {

@@ -27,10 +27,12 @@ func Parallel[T any](c *Ctx, branches ...func(*Ctx) (T, error)) ([]T, error) {
 		errList[i] = errExited
 	}
 	err := c.fanOut(len(branches), c.branchScope(), func(i int, bc *Ctx, cancel context.CancelCauseFunc) {
+		defer func() {
+			if errList[i] != nil { // also where it panics or ends its goroutine
+				cancel(errSibling)
+			}
+		}()
 		results[i], errList[i] = branches[i](bc)
-		if errList[i] != nil {
-			cancel(errSibling)
-		}
 	}, func(i int, p any) { errList[i] = &panicError{value: p} })
 	if err != nil {
 		return nil, err
@@ -106,7 +108,6 @@ func (c *Ctx) fanOut(n int, scopeOf func(int) string, run func(int, *Ctx, contex
 			defer func() {
 				if p := recover(); p != nil {
 					panicked(i, p)
-					cancel(errSibling)
 				}
 				if left.Add(-1) == 0 {
 					close(all)

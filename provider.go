@@ -179,15 +179,25 @@ type Usage struct {
 	ReasoningTokens  int64 `json:"reasoningTokens,omitempty"`
 }
 
-// Add returns the sum of u and v.
+// Add returns the sum of u and v. A count that an integer of JSON cannot hold
+// exactly becomes the largest that it can, 2^53-1.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
-		InputTokens:      u.InputTokens + v.InputTokens,
-		OutputTokens:     u.OutputTokens + v.OutputTokens,
-		CacheReadTokens:  u.CacheReadTokens + v.CacheReadTokens,
-		CacheWriteTokens: u.CacheWriteTokens + v.CacheWriteTokens,
-		ReasoningTokens:  u.ReasoningTokens + v.ReasoningTokens,
+		InputTokens:      addTokens(u.InputTokens, v.InputTokens),
+		OutputTokens:     addTokens(u.OutputTokens, v.OutputTokens),
+		CacheReadTokens:  addTokens(u.CacheReadTokens, v.CacheReadTokens),
+		CacheWriteTokens: addTokens(u.CacheWriteTokens, v.CacheWriteTokens),
+		ReasoningTokens:  addTokens(u.ReasoningTokens, v.ReasoningTokens),
 	}
+}
+
+const maxTokens = 1<<53 - 1
+
+func addTokens(a, b int64) int64 {
+	if sum := min(a, maxTokens) + min(b, maxTokens); sum < maxTokens {
+		return sum
+	}
+	return maxTokens
 }
 
 // ErrorKind is the class of a failure of a provider or an agent.

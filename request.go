@@ -2,11 +2,13 @@ package rulvar
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/rulvar/rulvar-go/internal/jcs"
 )
 
 // modelReply is one answer of a model.
@@ -215,9 +217,15 @@ func (a *agentRun) receive(req *Request) (reply modelReply, err error) {
 		default:
 			err, ended = &ProviderError{Kind: KindTerminal, Message: fmt.Sprintf("the provider sent an unknown event %q", ev.Type)}, true
 		}
-		if ended {
+		if ended || ctx.Err() != nil { // a provider may not heed its context
 			break
 		}
+	}
+	if !reply.usage.valid() && err == nil && ended {
+		err = &ProviderError{Kind: KindTransport, Message: "the provider broke its contract: negative usage"}
+	}
+	if !reply.usage.valid() { // never counted, whatever else has failed
+		reply.usage = Usage{}
 	}
 	reply.text = strings.ToValidUTF8(text.String(), "\uFFFD")
 	switch {
@@ -249,13 +257,9 @@ func (a *agentRun) checkReply(r *modelReply) error {
 	default:
 		return fault("unknown finish reason %q", r.finish)
 	}
-	if !r.usage.valid() {
-		r.usage = Usage{}
-		return fault("negative usage")
-	}
 	for _, p := range r.raw {
-		if !json.Valid(p.Block) {
-			return fault("a private block is not JSON")
+		if _, err := jcs.Parse(p.Block); err != nil || tooDeep(p.Block) {
+			return fault("a private block is not JSON that a checkpoint could hold")
 		}
 	}
 	seen := make(map[string]bool)
@@ -269,6 +273,9 @@ func (a *agentRun) checkReply(r *modelReply) error {
 	for _, c := range r.calls {
 		if c.ID == "" || seen[c.ID] {
 			return fault("the call id %q is empty or was used before", c.ID)
+		}
+		if !utf8.ValidString(c.ID) || !utf8.ValidString(c.Name) {
+			return fault("the call %q of %q is not UTF-8", c.ID, c.Name) // a record would hold another name
 		}
 		seen[c.ID] = true
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -166,12 +167,18 @@ func Run[A, R any](ctx context.Context, e *Engine, w *Workflow[A, R], args A, op
 		Args: argsText, ArgsProvided: true, ArgsHash: argsHash, Genesis: newID(), ExecKeyDerivation: 2,
 		WorkflowName: w.name, WorkflowHash: w.hash(), ConfigFingerprint: opts.ConfigFingerprint,
 	}
-	if opts.BudgetUSD < 0 {
-		return nil, errs.New(errs.Config, "Run", "BudgetUSD", "a budget is not negative")
+	if !(opts.BudgetUSD >= 0) || math.IsInf(opts.BudgetUSD, 1) { // not a number is no budget either
+		s.cancel(nil)
+		return nil, errs.New(errs.Config, "Run", "BudgetUSD", "a budget is a number that is not negative")
 	}
 	if opts.BudgetUSD > 0 {
 		s.meta.BudgetUSD = &opts.BudgetUSD
 	}
+	if err := e.enter("Run", s.runID); err != nil {
+		s.cancel(nil)
+		return nil, err
+	}
+	defer e.goroutines.Done()
 	if err := s.openNew(ctx); err != nil {
 		s.cancel(nil)
 		return nil, err
@@ -195,6 +202,11 @@ func Resume[A, R any](ctx context.Context, e *Engine, w *Workflow[A, R], runID s
 	}
 	s := e.newSegment(ctx, w.name)
 	s.runID, s.dryRun = runID, opts.DryRun
+	if err := e.enter("Resume", runID); err != nil {
+		s.cancel(nil)
+		return nil, err
+	}
+	defer e.goroutines.Done()
 	args, err := resumeSegment(ctx, s, w, opts)
 	if err != nil {
 		s.cancel(nil)

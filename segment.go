@@ -67,8 +67,12 @@ type segment struct {
 	sites     map[string]int64 // counters of parallel sites by scope
 }
 
-// parkedCall is a goroutine that waits for a suspension to close.
-type parkedCall struct{ wake chan struct{} }
+// parkedCall is a goroutine that waits for a suspension to close, or for its
+// context.
+type parkedCall struct {
+	wake chan struct{}
+	ctx  context.Context
+}
 
 // cancelled is the cause of a run's cancellation.
 type cancelled struct{ reason string }
@@ -205,7 +209,7 @@ func (s *segment) park(ctx context.Context, entry int64) (*replay.Suspension, er
 		defer s.mu.Unlock()
 		return sus, nil
 	}
-	p := &parkedCall{wake: make(chan struct{})}
+	p := &parkedCall{wake: make(chan struct{}), ctx: ctx}
 	s.parked[entry] = p
 	s.active--
 	s.signalQuiet()
@@ -328,6 +332,11 @@ func (s *segment) trySuspend() bool {
 	defer s.mu.Unlock()
 	if s.active != 0 || len(s.parked) == 0 || s.ctx.Err() != nil {
 		return false
+	}
+	for _, p := range s.parked {
+		if p.ctx.Err() != nil {
+			return false // a sibling has failed, and it is about to go on
+		}
 	}
 	s.suspended = true
 	close(s.ended)

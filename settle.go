@@ -34,6 +34,9 @@ func (s *segment) settle(r bodyResult) {
 	if err := s.recordSettle(&out); err != nil {
 		out.status, out.err, out.value = RunError, errs.Wrap(errs.Settlement, "settle", s.runID, "the end of the segment could not be recorded", err), nil
 	}
+	if out.status != RunSuspended {
+		out.pending = nil
+	}
 	for _, p := range out.pending {
 		s.bus.emit(s.span, "", false, ExternalWaiting{Key: p.Key, EntryRef: p.EntryRef, Prompt: p.Prompt, DeadlineAt: p.DeadlineAt})
 	}

@@ -208,6 +208,9 @@ func encodeResult(out any) (json.RawMessage, error) {
 	if _, err := jcs.Parse(text); err != nil {
 		return nil, err
 	}
+	if tooDeep(text) {
+		return nil, errors.New(tooDeepText)
+	}
 	return text, nil
 }
 
