@@ -46,15 +46,15 @@ func marked(meta RunMeta, status RunStatus) *RunMeta {
 // segment works on is an [ErrLeaseHeld].
 func (e *Engine) hold(ctx context.Context, op, runID string) (*RunLock, *RunMeta, []*Entry, error) {
 	// Looking first keeps a wrong id from leaving a lock file behind.
-	meta, entries, err := e.existing(ctx, op, runID)
-	if err != nil {
+	if _, _, err := e.existing(ctx, op, runID); err != nil {
 		return nil, nil, nil, err
 	}
 	lock, err := e.store.Lock(ctx, runID, owner()+" "+op)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if meta, entries, err = e.existing(ctx, op, runID); err != nil {
+	meta, entries, err := e.existing(ctx, op, runID)
+	if err != nil {
 		return nil, nil, nil, errors.Join(err, lock.Release())
 	}
 	return lock, meta, entries, nil
