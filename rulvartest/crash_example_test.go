@@ -91,7 +91,7 @@ func testShip(t *testing.T) {
 				t.Error(err)
 			}
 		},
-		Limit: 8, // 0 kills everywhere
+		Limit: 4, // 0 kills everywhere
 	}
 	matrix.Run(t)
 }

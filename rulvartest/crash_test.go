@@ -207,7 +207,7 @@ func TestFaultyRun(t *testing.T) {
 		t.Skip("TestKillMatrixFinds runs it")
 	}
 	m := &rulvartest.KillMatrix{
-		Process: child, Again: 1,
+		Process: child, Again: 1, Limit: 3,
 		Recorded: func(_ testing.TB, dir string) []string {
 			if _, err := os.Stat(filepath.Join(dir, "1")); err == nil {
 				return []string{"effect"}

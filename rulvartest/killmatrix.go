@@ -13,7 +13,7 @@ import (
 
 // maxProcesses is how many processes may take part in one run without a kill
 // before the matrix says that it does not come to an end.
-const maxProcesses = 30
+const maxProcesses = 20
 
 // KillMatrix kills a run at each of its points and sees what becomes of it.
 //
