@@ -77,10 +77,12 @@ func (l *plainLine) segments() []Segment {
 
 // readBoth runs the two readers and joins what they found.
 func (c *Command) readBoth() {
-	strict, lost := readStrict(c.text, false)
+	c.unjudged = treeFits(c.text)
+	alone := c.unjudged != ""
+	strict, lost := readStrict(c.text, alone)
 	c.complete, c.unread = lost == "", lost
-	if c.unjudged = treeFits(c.text); c.unjudged != "" {
-		c.segs, _ = readStrict(c.text, true)
+	if alone {
+		c.segs = strict
 		return
 	}
 	bash := readBash(c.text)
