@@ -88,7 +88,7 @@ func TestStatusAndOutput(t *testing.T) {
 	write(t, dir, "headless", "echo no interpreter named\n", 0o755)
 	write(t, dir, "plain", "data\n", 0o644)
 	r := testRunner(t, Options{})
-	for _, row := range []struct {
+	rows := []struct {
 		name, command  string
 		code           int
 		stdout, stderr string
@@ -122,7 +122,8 @@ func TestStatusAndOutput(t *testing.T) {
 		{"nobody reads the program's pipe", "yes | head -1", 0, "y\n", ""},
 		{"kill is a program", "sleep 3600 & sh -c 'kill -0 $$' && kill -0 1 2>/dev/null; echo done", 0, "done\n", ""},
 		{"TMPDIR is the host's", "test \"$TMPDIR\" = '" + os.Getenv("TMPDIR") + "' && echo same", 0, "same\n", ""},
-	} {
+	}
+	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			res := runIn(t, r, dir, &fakePolicy{}, row.command, long)
 			require.Empty(t, res.Error)
@@ -132,6 +133,19 @@ func TestStatusAndOutput(t *testing.T) {
 			require.False(t, res.Truncated || res.TimedOut || res.Cancelled)
 			require.Empty(t, res.Refused)
 		})
+	}
+	// Where the interpreter has nothing of its own to say, bash agrees.
+	if _, err := os.Stat("/bin/bash"); err == nil {
+		bash := testRunner(t, Options{Shell: "/bin/bash"})
+		for _, row := range rows {
+			if row.stderr != "" && row.name != "both streams" {
+				continue
+			}
+			res := runIn(t, bash, dir, &fakePolicy{}, row.command, long)
+			require.Equal(t, row.code, res.ExitCode, "%s: %+v", row.name, res)
+			require.Equal(t, row.stdout, res.Stdout, row.name)
+			require.Equal(t, row.stderr, res.Stderr, row.name)
+		}
 	}
 	t.Run("no shell command", func(t *testing.T) {
 		res := runIn(t, r, dir, &fakePolicy{}, "echo 'open", long)

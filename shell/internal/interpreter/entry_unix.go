@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 )
 
@@ -24,20 +25,27 @@ const (
 	fdEnd
 )
 
+// libraryPaths are the variables by which a program may find its libraries. The
+// interpreter needs them to start; commands get their own environment.
+var libraryPaths = []string{"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"}
+
 // init takes the process over where it was started as an interpreter. It runs
 // before the program's main function and before the init functions of all that
 // imports this package.
 func init() {
-	if len(os.Args) == 2 && os.Args[0] == name && os.Args[1] == Version {
+	if len(os.Args) == 2 && os.Args[0] == name && strings.HasPrefix(os.Args[1], name+"/") {
 		// Without the exit hooks, which would report on a program that was
 		// never meant to run.
-		syscall.Exit(takeOver())
+		syscall.Exit(takeOver(os.Args[1]))
 	}
 }
 
 // takeOver is the life of an interpreter. It returns the exit status of the
 // process, which nobody reads.
-func takeOver() int {
+func takeOver(version string) int {
+	if version != Version {
+		return 2 // the host is another build of the program
+	}
 	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
 		return 2 // whoever started it has not the rights it would have
 	}
@@ -63,10 +71,16 @@ func Command(fromHost, toHost, stdout, stderr *os.File) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
+	env := []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}
+	for _, name := range libraryPaths {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
 	return &exec.Cmd{
 		Path:        path,
 		Args:        []string{name, Version},
-		Env:         []string{"GOMAXPROCS=2", "GOTRACEBACK=single"},
+		Env:         env,
 		ExtraFiles:  []*os.File{fromHost, toHost, stdout, stderr},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}, nil

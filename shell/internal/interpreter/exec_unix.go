@@ -28,11 +28,10 @@ func (k *keeper) interpret() Done {
 		fmt.Fprintln(k.stderr, err)
 		return Done{Status: 2}
 	}
-	null, err := os.Open(os.DevNull)
+	null, err := os.Open(os.DevNull) // and never closed: background commands may use it
 	if err != nil {
 		return Done{Status: -1, Failure: err.Error()}
 	}
-	defer null.Close()
 	env := &environ{Environ: expand.ListEnviron(Words(k.start.Env)...), temp: string(k.start.Temp)}
 	r, err := interp.New(
 		interp.Env(env), interp.Dir(string(k.start.Dir)), interp.StdIO(null, k.stdout, k.stderr),
@@ -51,7 +50,9 @@ func (k *keeper) interpret() Done {
 
 // environ is the command's environment. The interpreter takes the directory of
 // its named pipes from TMPDIR when it is reset, and opens files there by their
-// names without asking; so for that moment it is a directory of its own.
+// names without asking; so for that moment it is a directory of its own. A
+// command can learn which, from the name of a process substitution, and lead a
+// link out of it: that text always asks, and ln is judged.
 type environ struct {
 	expand.Environ
 	temp    string

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // keeper runs one command and keeps hold of what it starts.
@@ -113,15 +115,30 @@ func (k *keeper) terminated() Done {
 }
 
 // report tells the host how the command ended, once. The pipes of the output
-// are closed first, so that the host sees their end unless a background command
+// are let go first, so that the host sees their end unless a background command
 // holds them.
 func (k *keeper) report(d Done) {
 	if k.done.Swap(true) {
 		return
 	}
-	k.stdout.Close()
-	k.stderr.Close()
+	letGo(fdStdout)
+	letGo(fdStderr)
 	_ = k.conn.Send(&Message{Kind: KindDone, Done: &d})
+}
+
+// letGo leads a descriptor to the null device. It is not closed, because what
+// the interpreter has running in the background may be about to use its number,
+// which must not come to mean something else.
+func letGo(fd int) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err == nil {
+		err = unix.Dup2(int(null.Fd()), fd)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err) // the host waits for the delay and goes on
+		return
+	}
+	syscall.CloseOnExec(fd)
 }
 
 // receive reads what the host says, for as long as there is a host. Without one
