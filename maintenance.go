@@ -212,8 +212,8 @@ func endsAgent(s journal.Status) bool {
 // ExportRun writes a run, whole, as a text that [Engine.ImportRun] of any
 // engine reads: JSON lines with its metadata, the records of its journal byte
 // for byte, and its blobs. It is refused with an [ErrLeaseHeld] while a segment
-// works on the run. An error of w comes as it is; what was written by then is
-// not a run.
+// works on the run, and keeps segments out while it writes. An error of w comes
+// as it is; what was written by then is not a run.
 //
 // The text holds what the run holds, tool inputs and answers included, in the
 // clear.

@@ -175,6 +175,7 @@ func releaseEndsWrites(u *underTest) {
 	if n := int(written.Load()); n != len(later) {
 		u.Fatalf("%d appends were acknowledged, %d records are there", n, len(later))
 	}
+	u.refused("an append under a released lock", u.s.AppendAll(u.ctx, "r1", []*rulvar.Entry{stepEntry("x")}, l), rulvar.ErrConfig)
 }
 
 // Each acquisition of a run's lock has a higher number than all before.

@@ -72,7 +72,7 @@ func TestPortableRecorded(t *testing.T) {
 			}
 			carried++
 			text := export(t, s, m.RunID)
-			p, err := journal.ReadPortable(iotest.OneByteReader(bytes.NewReader(text)))
+			p, err := journal.ReadPortable(bytes.NewReader(text))
 			require.NoError(t, err, dir)
 			require.Equal(t, string(text), string(rewritten(t, p)), dir)
 
@@ -112,7 +112,7 @@ const (
 
 func TestPortableRefuses(t *testing.T) {
 	good := sealed(1, 1, portableHead, portableMeta, portableEntry, portableBlob)
-	_, err := journal.ReadPortable(strings.NewReader(good))
+	_, err := journal.ReadPortable(iotest.OneByteReader(strings.NewReader(good)))
 	require.NoError(t, err)
 	_, err = journal.ReadPortable(strings.NewReader(strings.TrimSuffix(good, "\n") + " \n\n"))
 	require.NoError(t, err, "space at the end is none of ours")
