@@ -141,6 +141,8 @@ func BenchmarkJudge(b *testing.B) {
 			p := syntax.NewParser(syntax.Variant(syntax.LangBash))
 			r := strings.NewReader("")
 			b.ReportAllocs()
+			start := cpuTime()
+			defer func() { reportCPU(b, start, 1) }()
 			for b.Loop() {
 				sink += len(slow(b, p, r, c.line))
 			}

@@ -22,6 +22,8 @@ func readRulvar(l *argv.Line, line string) int {
 func benchRulvar(b *testing.B, line string) {
 	var l argv.Line
 	b.ReportAllocs()
+	start := cpuTime()
+	defer func() { reportCPU(b, start, 1) }()
 	for b.Loop() {
 		n := readRulvar(&l, line)
 		if n == 0 {
@@ -74,6 +76,8 @@ var verdicts = map[string]rulvar.Verdict{
 
 func byteLoop(b *testing.B, line string) {
 	b.ReportAllocs()
+	start := cpuTime()
+	defer func() { reportCPU(b, start, 1) }()
 	for b.Loop() {
 		n := 0
 		for i := 0; i < len(line); i++ {

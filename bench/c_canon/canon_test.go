@@ -259,6 +259,8 @@ func hashed[T any](b *testing.B, p canonicalizer[T], v T, size int) {
 	b.SetBytes(int64(size))
 	b.ReportAllocs()
 	var buf []byte
+	start := cpuTime()
+	defer func() { reportCPU(b, start, 1) }()
 	for b.Loop() {
 		out, err := p.f(buf[:0], v)
 		if err != nil {

@@ -74,6 +74,8 @@ func BenchmarkContracts(b *testing.B) {
 	b.Run("rulvar-toolset-hash", func(b *testing.B) {
 		b.SetBytes(int64(len(contracts)))
 		b.ReportAllocs()
+		start := cpuTime()
+		defer func() { reportCPU(b, start, 1) }()
 		for b.Loop() {
 			sink += rulvar.ToolsetHash(made)[0]
 		}
@@ -81,6 +83,8 @@ func BenchmarkContracts(b *testing.B) {
 	b.Run("sha256-bound", func(b *testing.B) {
 		b.SetBytes(int64(len(contracts)))
 		b.ReportAllocs()
+		start := cpuTime()
+		defer func() { reportCPU(b, start, 1) }()
 		for b.Loop() {
 			h := sha256.Sum256(contracts)
 			sink += h[0]

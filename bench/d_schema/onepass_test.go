@@ -202,6 +202,8 @@ func BenchmarkCheckAndDecode(b *testing.B) {
 	b.Run("rulvar", func(b *testing.B) {
 		v := compileRulvar(b)
 		b.ReportAllocs()
+		start := cpuTime()
+		defer func() { reportCPU(b, start, 1) }()
 		for b.Loop() {
 			if a, err := takeInto(v, good); err != nil || len(a.Edits) != 3 {
 				b.Fatal(err)
@@ -212,6 +214,8 @@ func BenchmarkCheckAndDecode(b *testing.B) {
 		b.Run(p.name, func(b *testing.B) {
 			v := p.make(b)
 			b.ReportAllocs()
+			start := cpuTime()
+			defer func() { reportCPU(b, start, 1) }()
 			for b.Loop() {
 				if err := v.raw(good); err != nil {
 					b.Fatal(err)
@@ -222,6 +226,8 @@ func BenchmarkCheckAndDecode(b *testing.B) {
 	}
 	b.Run("sketch-one-pass", func(b *testing.B) {
 		b.ReportAllocs()
+		start := cpuTime()
+		defer func() { reportCPU(b, start, 1) }()
 		for b.Loop() {
 			if !onePass(good) {
 				b.Fatal("invalid")
@@ -231,6 +237,8 @@ func BenchmarkCheckAndDecode(b *testing.B) {
 	})
 	b.Run("sketch-check-only", func(b *testing.B) {
 		b.ReportAllocs()
+		start := cpuTime()
+		defer func() { reportCPU(b, start, 1) }()
 		for b.Loop() {
 			if !onePass(good) {
 				b.Fatal("invalid")
@@ -239,6 +247,8 @@ func BenchmarkCheckAndDecode(b *testing.B) {
 	})
 	b.Run("json-valid", func(b *testing.B) {
 		b.ReportAllocs()
+		start := cpuTime()
+		defer func() { reportCPU(b, start, 1) }()
 		for b.Loop() {
 			if !json.Valid(good) {
 				b.Fatal("invalid")
@@ -247,6 +257,8 @@ func BenchmarkCheckAndDecode(b *testing.B) {
 	})
 	b.Run("struct-unmarshal-bound", func(b *testing.B) {
 		b.ReportAllocs()
+		start := cpuTime()
+		defer func() { reportCPU(b, start, 1) }()
 		for b.Loop() {
 			decode(b)
 		}

@@ -156,6 +156,8 @@ func declare() (*rulvar.Tool, error) {
 // reflectAgain is the schema of a type that has been asked for before.
 func reflectAgain(b *testing.B) {
 	b.ReportAllocs()
+	start := cpuTime()
+	defer func() { reportCPU(b, start, 1) }()
 	for b.Loop() {
 		s, err := rulvar.SchemaOf[invArgs]()
 		if err != nil {
@@ -170,23 +172,25 @@ func reflectAgain(b *testing.B) {
 // its own, made outside the timing.
 func reflectFirst(b *testing.B) {
 	const chunk = 8
-	var took time.Duration
+	var took, cpu time.Duration
 	rounds := 0
 	for b.Loop() {
 		var types [chunk]reflect.Type
 		for i := range types {
 			types[i] = variant(int(compiles.Add(1)))
 		}
-		start := time.Now()
+		start, cpuStart := time.Now(), cpuTime()
 		for _, t := range types {
 			if err := schemaOf(t); err != nil {
 				b.Fatal(err)
 			}
 		}
 		took += time.Since(start)
+		cpu += cpuTime() - cpuStart
 		rounds += chunk
 	}
 	b.ReportMetric(float64(took.Nanoseconds())/float64(rounds), "ns/op")
+	b.ReportMetric(float64(cpu.Nanoseconds())/float64(rounds), "cpu-ns/op")
 }
 
 // variant is invArgs with another description.

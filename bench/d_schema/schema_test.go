@@ -336,12 +336,16 @@ func BenchmarkReflect(b *testing.B) {
 	b.Run("rulvar-again", reflectAgain)
 	b.Run("invopop", func(b *testing.B) {
 		b.ReportAllocs()
+		start := cpuTime()
+		defer func() { reportCPU(b, start, 1) }()
 		for b.Loop() {
 			sinkSchema = (&invopop.Reflector{DoNotReference: true}).Reflect(&invArgs{})
 		}
 	})
 	b.Run("google-jsonschema-go", func(b *testing.B) {
 		b.ReportAllocs()
+		start := cpuTime()
+		defer func() { reportCPU(b, start, 1) }()
 		for b.Loop() {
 			s, err := google.For[args](nil)
 			if err != nil {
@@ -352,6 +356,8 @@ func BenchmarkReflect(b *testing.B) {
 	})
 	b.Run("google-For-and-Resolve", func(b *testing.B) {
 		b.ReportAllocs()
+		start := cpuTime()
+		defer func() { reportCPU(b, start, 1) }()
 		for b.Loop() {
 			s, err := google.For[args](nil)
 			if err != nil {
@@ -364,6 +370,8 @@ func BenchmarkReflect(b *testing.B) {
 	})
 	b.Run("reflect-walk-bound", func(b *testing.B) {
 		b.ReportAllocs()
+		start := cpuTime()
+		defer func() { reportCPU(b, start, 1) }()
 		for b.Loop() {
 			sinkInt += walk(reflect.TypeFor[args]())
 		}

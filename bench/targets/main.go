@@ -84,8 +84,6 @@ func (r *row) value(s samples) (float64, bool) {
 	switch {
 	case len(of) == 0:
 		return 0, false
-	case r.unit == "allocs/op":
-		return slices.Max(of[r.unit]), len(of[r.unit]) > 0
 	case r.unit != "":
 		return median(of[r.unit]), len(of[r.unit]) > 0
 	}

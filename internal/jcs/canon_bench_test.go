@@ -165,7 +165,8 @@ func unmarshal(text []byte) (v any, err error) {
 	return v, err
 }
 
-// TestWritesWithoutAllocating holds the two writers to that, given room.
+// TestWritesWithoutAllocating holds the two writers to that, given room, and
+// the check.
 func TestWritesWithoutAllocating(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector makes sync.Pool drop at random")
@@ -175,4 +176,5 @@ func TestWritesWithoutAllocating(t *testing.T) {
 	dst := make([]byte, 0, len(text))
 	require.Zero(t, testing.AllocsPerRun(200, func() { _, _ = ours.AppendTree(dst, tree) }), "AppendTree")
 	require.Zero(t, testing.AllocsPerRun(200, func() { _, _ = ours.Append(dst, text) }), "Append")
+	require.Zero(t, testing.AllocsPerRun(200, func() { _ = ours.Check(text) }), "Check")
 }

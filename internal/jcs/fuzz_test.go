@@ -37,6 +37,9 @@ func FuzzAppend(f *testing.F) {
 		if (err == nil) != (treeErr == nil) {
 			t.Fatalf("Append says %v, Parse says %v", err, treeErr)
 		}
+		if checkErr := jcs.Check(text); !reflect.DeepEqual(checkErr, treeErr) {
+			t.Fatalf("Check says %v, Parse says %v", checkErr, treeErr)
+		}
 		if err != nil {
 			checkRefusal(t, text, err)
 			return

@@ -26,6 +26,26 @@ func ParseStrict(src []byte) (any, error) {
 	return parse(src, exact|finite)
 }
 
+// Check refuses exactly what [Parse] refuses, with the same error, and makes no
+// tree: it is for text that is only passed on. It allocates nothing where the
+// text is taken.
+func Check(src []byte) error {
+	a := arenas.Get().(*arena)
+	s := scanner{src: view(src), nodes: a.nodes, rules: lenient}
+	err := s.document(0)
+	a.nodes = s.nodes
+	overflows := s.overflows
+	a.release()
+	switch {
+	case err != nil:
+		return err.located()
+	case overflows: // whether that matters depends on later members
+		_, err := Parse(src)
+		return err
+	}
+	return nil
+}
+
 func parse(src []byte, r rules) (any, error) {
 	a := arenas.Get().(*arena)
 	s := scanner{src: string(src), nodes: a.nodes, rules: r}

@@ -67,6 +67,7 @@ func TestParseRefuses(t *testing.T) {
 			tree, err := jcs.Parse([]byte(row.text))
 			require.Nil(t, tree)
 			row.check(t, err)
+			row.check(t, jcs.Check([]byte(row.text)))
 
 			out, err := jcs.Append([]byte("before"), []byte(row.text))
 			require.Equal(t, "before", string(out))
@@ -150,6 +151,7 @@ func TestLastMemberWins(t *testing.T) {
 			got, err := jcs.Canonical([]byte(row.text))
 			require.NoError(t, err)
 			require.Equal(t, row.want, string(got))
+			require.NoError(t, jcs.Check([]byte(row.text)))
 			tree, err := jcs.Parse([]byte(row.text))
 			require.NoError(t, err)
 			got, err = jcs.AppendTree(nil, tree)

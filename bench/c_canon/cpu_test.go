@@ -1,0 +1,22 @@
+package canon
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+// cpuTime is the time that this process has spent on any core. On a machine
+// that others use it is steadier than the time on the clock.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// reportCPU reports the processor time of an op, since start.
+func reportCPU(b *testing.B, start time.Duration, opsARound int) {
+	b.ReportMetric(float64((cpuTime()-start).Nanoseconds())/float64(b.N)/float64(opsARound), "cpu-ns/op")
+}
