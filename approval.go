@@ -229,7 +229,18 @@ func (e *Engine) Resolve(ctx context.Context, runID, key string, value any) (Res
 	if err := acceptResolution(target, text); err != nil {
 		return fail("", err)
 	}
+	if pastDeadline(target.Entry, time.Now()) {
+		// Nobody was there to record that the time is over; the answer that
+		// comes now is too late all the same.
+		e.expire(runID, target.Entry)
+	}
 	return e.resolve(ctx, runID, target.Entry, "external", text)
+}
+
+// pastDeadline reports whether a suspension's deadline is over.
+func pastDeadline(en *Entry, now time.Time) bool {
+	at, err := time.Parse(time.RFC3339Nano, en.DeadlineAt)
+	return err == nil && now.After(at)
 }
 
 func (e *Engine) loadFold(ctx context.Context, runID string) (*replay.Fold, error) {
@@ -338,8 +349,25 @@ func (e *Engine) RevokeApproval(ctx context.Context, runID, key, principal, reas
 		case sus.Consumed != nil || sus.Decision().Decision != replay.DecisionAllow:
 			return "already-closed", nil
 		}
-		return "revoked-allow", e.appendRevocation(ctx, runID, sus.Entry, principal, reason)
+		if err := e.appendRevocation(ctx, runID, sus.Entry, principal, reason); err != nil {
+			return "", err
+		}
+		return e.revoked(ctx, runID, sus.Entry.Seq)
 	}
+}
+
+// revoked says what a revocation has done that was appended: a call that was
+// marked as using the approval before it has run, or runs.
+func (e *Engine) revoked(ctx context.Context, runID string, entry int64) (string, error) {
+	fold, err := e.loadFold(ctx, runID)
+	if err != nil {
+		return "", err
+	}
+	sus := fold.Suspension(entry)
+	if sus != nil && sus.Revoked != nil && sus.Consumed != nil && sus.Consumed.Seq < sus.Revoked.Seq {
+		return "already-closed", nil
+	}
+	return "revoked-allow", nil
 }
 
 func (e *Engine) appendRevocation(ctx context.Context, runID string, target *Entry, principal, reason string) error {

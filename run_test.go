@@ -227,6 +227,24 @@ func TestDeadlineDeniesAParkedRun(t *testing.T) {
 	require.Contains(t, p.lastResult(t), "timeout")
 }
 
+// An answer that comes after the deadline is too late, also where no process
+// lived to record that.
+func TestAnswerAfterTheDeadline(t *testing.T) {
+	p := park(t, rulvar.Config{Permissions: &rulvar.PermissionConfig{ApprovalDeadline: time.Hour}})
+	path := filepath.Join(p.dir, "r1.jsonl")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	at := p.pending.DeadlineAt.UTC().Format("2006-01-02T15:04:05.000Z")
+	require.Contains(t, string(text), at)
+	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), at, "2020-01-01T00:00:00.000Z")), 0o600))
+	out, err := p.engine.Resolve(p.ctx, "r1", p.pending.Key, rulvar.Approve("late"))
+	require.NoError(t, err)
+	require.False(t, out.Applied)
+	require.Equal(t, rulvar.RunOK, p.resume(t).Status)
+	require.Zero(t, p.runs.Load())
+	require.Contains(t, p.lastResult(t), "timeout")
+}
+
 // A failing branch is not hidden by one that waits for an approval.
 func TestFailureBesideAParkedBranch(t *testing.T) {
 	ctx := testCtx(t)

@@ -320,6 +320,23 @@ func TestRevocationRacesUse(t *testing.T) {
 	}
 }
 
+// A revocation that is decided before the approval is used and recorded after
+// it does not say that it kept the call from running.
+func TestRevocationComesTooLate(t *testing.T) {
+	child := twoProcesses(t)
+	dir := t.TempDir()
+	key := suspended(t, child, dir)
+	require.True(t, readReport(t, child.Run(t, dir, "one", "approve", key)).Answer.Applied)
+	revoke := child.Start(t, &rulvartest.StartOptions{HoldAt: "append:decision:approval_revoked:before"}, dir, "one", "revoke", key)
+	revoke.AwaitHold()
+	v := child.Run(t, dir, "one", "resume")
+	require.Equal(t, rulvar.RunOK, readReport(t, v).Status)
+	revoke.Release()
+	require.Equal(t, "already-closed", readReport(t, revoke.Wait()).Revoked)
+	end := readCrashEnd(t, dir, []rulvartest.Visit{v})
+	require.Equal(t, 1, end.reached("tool:deploy:c2:before"))
+}
+
 func pendingKey(t *testing.T, dir string) string {
 	t.Helper()
 	engine := rulvartest.NewEngine(t, rulvar.Config{Store: must(rulvar.OpenFileStore(filepath.Join(dir, "runs"), nil))})
