@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -153,7 +154,7 @@ func TestDeleteRunThatCannotBeRead(t *testing.T) {
 	for _, name := range []string{"/d/r1.jsonl", "/d/r1.meta.json"} {
 		t.Run(name, func(t *testing.T) {
 			k := keep(t)
-			f, err := k.disk.OpenFile(name, 2, 0)
+			f, err := k.disk.OpenFile(name, os.O_RDWR, 0)
 			require.NoError(t, err)
 			_, err = f.WriteAt([]byte("[[["), 0)
 			require.NoError(t, err)
