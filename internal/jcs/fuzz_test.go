@@ -13,11 +13,11 @@ import (
 	"github.com/rulvar/rulvar-go/internal/jcs"
 )
 
-// seed gives a fuzz target the texts of the vectors.
+// seed gives a fuzz target the recorded texts.
 func seed(f *testing.F) {
-	for _, v := range vectors(f) {
-		if len(v.Text) < 400 {
-			f.Add([]byte(v.Text))
+	for _, text := range recordedTexts(f) {
+		if len(text) < 400 {
+			f.Add([]byte(text))
 		}
 	}
 }

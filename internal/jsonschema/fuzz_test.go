@@ -1,10 +1,7 @@
 package jsonschema_test
 
 import (
-	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -18,17 +15,9 @@ import (
 // that mean something.
 func seeds(f *testing.F, add func(schema, value []byte)) {
 	for _, file := range []string{"schema_canonical.json", "validate.json"} {
-		recorded, err := os.ReadFile(filepath.Join(ownVectors, file))
-		if err != nil {
-			f.Fatal(err)
-		}
-		var all []vector
-		if err := json.Unmarshal(recorded, &all); err != nil {
-			f.Fatal(err)
-		}
-		for i, v := range all {
+		for i, p := range recordedPairs(f, file) {
 			if i%5 == 0 {
-				add(text(v.Schema, v.SchemaText), text(v.Instance, v.InstanceText))
+				add(text(p.Schema, p.SchemaText), text(p.Instance, p.InstanceText))
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // validator's yes (which Locations asks), and the canonical form has to mean
 // what the schema means.
 func TestEverySchemaMeetsManyValues(t *testing.T) {
-	all := vectors(t, "validate.json")
+	all := recordedPairs(t, "validate.json")
 	var values []any
 	for _, v := range all {
 		if value, err := jcs.Parse(text(v.Instance, v.InstanceText)); err == nil {
