@@ -74,12 +74,16 @@ func (j *toolJob) recorded() (replay.Approval, error) {
 	if err != nil {
 		return replay.Approval{}, err
 	}
+	earlier := 0
+	if j.awaited { // only then an entry without a call id can be meant
+		earlier = j.earlierCalls(key)
+	}
 	s := j.a.seg
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := replay.ApprovalQuery{
 		Scope: replay.AgentScope(j.a.scope, j.a.running.Seq), ToolCallID: j.call.ID, Key: key,
-		InputHash: jcs.Sum(j.verdict.Input), Awaiting: j.awaited, Earlier: j.earlierCalls(key),
+		InputHash: jcs.Sum(j.verdict.Input), Awaiting: j.awaited, Earlier: earlier,
 	}
 	// A call that is let through and that nobody was asked about is no miss.
 	if j.verdict.Verdict != VerdictAsk {
