@@ -109,8 +109,8 @@ func (v *keyVector) compare(t *testing.T) (direction, string) {
 // run returns what came of the case here, and what was recorded in the same form.
 func (v *keyVector) run(t *testing.T) (here, recorded any, err error) {
 	e := v.Expect
-	if loneSurrogate(v.text) {
-		_, err := jcs.Parse(v.text) // the fields of v hold a replacement
+	if v.Kind != "identity" && loneSurrogate(v.text) {
+		_, err := jcs.Parse(v.text) // the texts among the fields hold a replacement
 		return nil, nil, err
 	}
 	switch v.Kind {

@@ -42,7 +42,7 @@ var (
 	// keywords and the programs in front of which a command stands as words or
 	// as text of its own.
 	opener = regexp.MustCompile(`(^|[\s;&|])(if|then|else|elif|while|until|do|for|case|select|function|coproc|in|fi|done|esac|time|env|command|exec|` +
-		`eval|trap|source|\.|xargs|find|parallel|watch|script|su|sudo|doas|sh|bash|dash|zsh|export|declare|typeset|readonly|local|let|alias|bind|compgen|complete|enable|fc|mapfile|readarray)([\s;&|]|$)`)
+		`eval|trap|source|\.|xargs|find|parallel|watch|script|ssh|su|sudo|doas|sh|bash|dash|zsh|export|declare|typeset|readonly|local|let|alias|bind|compgen|complete|enable|fc|mapfile|readarray)([\s;&|]|$)`)
 	assignment = regexp.MustCompile(`(^|[;&|\n])[ \t]*[A-Za-z_][A-Za-z0-9_]*\+?=`)
 )
 
