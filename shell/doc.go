@@ -9,7 +9,7 @@
 // with rules for the tool's name, as in
 //
 //	rulvar.PermissionConfig{
-//		Deny: []rulvar.Rule{rulvar.ArgvRule("shell", "rm **", "** > /etc/*")},
+//		Deny: []rulvar.Rule{rulvar.ArgvRule("shell", "rm **", "** > /etc/passwd")},
 //		Ask:  []rulvar.Rule{rulvar.ArgvRule("shell", "git push **", "curl **")},
 //	}
 //
@@ -33,8 +33,9 @@
 // be executed. A redirection that is refused has status 1. An argv that an ask
 // rule matches is refused in the same way, unless somebody approved the call and
 // the text that was approved shows just this argv: an approval covers what
-// could be read, not what a variable turned out to hold. What was refused is in
-// the [Result] and in the log of the run.
+// could be read, not what a variable turned out to hold. A hook that allows a
+// call is no approval: it has read the text, and the rules read what runs. What
+// was refused is in the [Result] and in the log of the run.
 //
 // What an executed program does is its own affair: what xargs, find -exec, env,
 // make or a script start is not judged when they start it. A rule sees them as

@@ -6,10 +6,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -59,110 +61,150 @@ func requireDead(t *testing.T, pids []int) {
 	}
 }
 
-// What a command leaves behind or hangs in does not hold up the call, and does
-// not outlive it. A mistake here takes an hour, or the test binary's time-out.
-func TestEnding(t *testing.T) {
-	const hour = "sleep 3600"
-	note := func(n int) string { return fmt.Sprintf("echo $$ > pid%d; ", n) }
+// note makes a command leave its process id, and say that it has come this far.
+func note(n int) string { return fmt.Sprintf("echo $$ > pid%d; : > begun; ", n) }
+
+// runUntilBegun runs a command that does not end by itself and cancels it when
+// it has begun.
+func runUntilBegun(t *testing.T, r *runner, dir, command string) *Result {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(filepath.Join(dir, "begun")); err == nil {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	res, err := r.run(ctx, &job{command: command, dir: dir, timeout: long, judge: testJudge(t, &fakePolicy{})})
+	require.NoError(t, err)
+	require.True(t, res.Cancelled, "%+v", res)
+	require.False(t, res.TimedOut || res.Background)
+	require.Equal(t, -1, res.ExitCode)
+	require.Contains(t, res.Error, "cancelled")
+	return res
+}
+
+const hour = "sleep 3600"
+
+// Left in the middle, a command and all that it has started are gone, and what
+// it wrote is there.
+func TestCancelled(t *testing.T) {
 	for _, row := range []struct {
-		name, command string
-		timedOut      bool
-		background    bool
-		stdout        string
-		linuxOnly     bool // a process that leaves the session is found on Linux only
+		name, command, stdout string
+		linuxOnly             bool // a process that leaves the session is found on Linux only
 	}{
-		{name: "a grandchild holds the pipe", command: "sh -c 'echo partial; " + note(1) + hour + " | cat'", timedOut: true, stdout: "partial\n"},
-		{name: "a pipeline", command: "echo partial; sh -c '" + note(1) + "exec " + hour + "' | cat", timedOut: true, stdout: "partial\n"},
-		{name: "a child in the background", command: hour + " & echo ok", background: true, stdout: "ok\n"},
-		{name: "with its output elsewhere", command: "sh -c '" + note(1) + "exec " + hour + "' > /dev/null 2>&1 & echo ok", background: true, stdout: "ok\n"},
-		{name: "a grandchild in the background", command: "sh -c '" + note(1) + hour + " & echo ok'", background: true, stdout: "ok\n"},
-		{name: "SIGTERM ignored", command: "sh -c 'trap \"\" TERM; " + note(1) + "echo ok; " + hour + "'", timedOut: true, stdout: "ok\n"},
-		{name: "SIGTERM ignored in the background", command: "sh -c 'trap \"\" TERM; " + note(1) + hour + " & echo ok'", background: true, stdout: "ok\n"},
-		{name: "SIGTERM ignored by all", command: "sh -c 'trap \"\" TERM; " + note(1) + hour + " & " + hour + "; " + hour + "'", timedOut: true},
-		{name: "left the session", command: "setsid sh -c '" + note(1) + "exec " + hour + "' & echo ok", background: true, stdout: "ok\n", linuxOnly: true},
-		{name: "left the session and its parent", command: "sh -c 'setsid sh -c \"" + strings.ReplaceAll(note(1), "$", "\\$") + "exec " + hour + "\" > /dev/null 2>&1 & sleep 0.1; echo ok'", background: true, stdout: "ok\n", linuxOnly: true},
-		{name: "left the session, time-out", command: "setsid -w sh -c '" + note(1) + "exec " + hour + "'", timedOut: true, linuxOnly: true},
-		{name: "waits for a substitution", command: "x=$(echo a; sh -c '" + note(1) + "exec " + hour + "'); echo $x", timedOut: true},
-		{name: "waits for a pipe that nobody opens", command: "mkfifo p; echo ok; echo x > p", timedOut: true, stdout: "ok\n"},
-		{name: "a loop without an end", command: "while :; do :; done", timedOut: true},
-		{name: "a loop without a call", command: "while ((1)); do x=1; done", timedOut: true},
-		{name: "wait", command: hour + " & wait", timedOut: true},
-		{name: "endless output", command: "yes", timedOut: true},
-		{name: "endless output of a builtin", command: "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done", timedOut: true},
-		{name: "stopped", command: "sh -c '" + note(1) + "kill -STOP $$'", timedOut: true},
-		{name: "trap that never ends", command: "trap '" + hour + "' EXIT", timedOut: true},
-		{name: "a background command that ends", command: "sh -c 'echo late' & echo ok > f", stdout: "late\n"},
+		{"a program", "echo partial; sh -c '" + note(1) + "exec " + hour + "'", "partial\n", false},
+		{"a grandchild holds the pipe", "sh -c 'echo partial; " + note(1) + hour + " | cat'", "partial\n", false},
+		{"a pipeline", "echo partial; sh -c '" + note(1) + "exec " + hour + "' | cat", "partial\n", false},
+		{"SIGTERM ignored", "sh -c 'trap \"\" TERM; echo partial; " + note(1) + hour + "'", "partial\n", false},
+		{"SIGTERM ignored by all", "sh -c 'trap \"\" TERM; " + hour + " & echo $! > pid2; " + note(1) + hour + "; " + hour + "'", "", false},
+		{"SIGTERM is heard", "sh -c 'trap \"echo heard; exit\" TERM; " + note(1) + "while :; do sleep 0.01; done'", "heard\n", false},
+		{"left the session", "setsid -w sh -c '" + note(1) + "exec " + hour + "'", "", true},
+		{"a substitution", "x=$(echo a; sh -c '" + note(1) + "exec " + hour + "'); echo $x", "", false},
+		{"a pipe that nobody opens", "mkfifo p; echo partial; : > begun; echo x > p", "partial\n", false},
+		{"stopped", "sh -c '" + note(1) + "kill -STOP $$'", "", false},
+		{"a trap that never ends", "trap ': > begun; " + hour + "' EXIT", "", false},
+		{"a background command is waited for", hour + " & : > begun; wait", "", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			if row.linuxOnly && runtime.GOOS != "linux" {
 				t.Skip("the process would be left")
 			}
 			t.Parallel()
-			timeout := long
-			if row.timedOut {
-				timeout = soon
-			}
 			dir := t.TempDir()
-			r := testRunner(t, Options{})
-			if row.timedOut && row.stdout != "" || strings.Contains(row.command, "pid1") && row.timedOut {
-				timeout = 10 * soon // long enough to begin
-			}
-			res := runIn(t, r, dir, &fakePolicy{}, row.command, timeout)
-			require.Equal(t, row.timedOut, res.TimedOut, "%+v", res)
-			require.Equal(t, row.background, res.Background, "%+v", res)
-			if row.timedOut {
-				require.Equal(t, -1, res.ExitCode)
-				require.Contains(t, res.Error, "it had not ended after")
-			} else {
-				require.Zero(t, res.ExitCode)
-				require.Empty(t, res.Error)
-			}
-			if !strings.Contains(row.name, "endless") {
-				require.Equal(t, row.stdout, res.Stdout)
-			}
+			res := runUntilBegun(t, testRunner(t, Options{}), dir, row.command)
+			require.Equal(t, row.stdout, res.Stdout)
 			requireDead(t, pidsIn(t, dir))
 		})
 	}
 }
 
-// A run that is cancelled ends its command and keeps what it has said.
-func TestCancel(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	r := testRunner(t, Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		for ctx.Err() == nil {
-			if _, err := os.Stat(filepath.Join(dir, "pid1")); err == nil {
-				cancel()
-			}
-			time.Sleep(time.Millisecond)
+// A command that has no end is given one. A mistake here takes an hour, or the
+// test binary's time-out.
+func TestTimedOut(t *testing.T) {
+	for _, row := range []struct{ name, command string }{
+		{"a program", hour},
+		{"a grandchild holds the pipe", "sh -c '" + hour + " | cat'"},
+		{"a loop", "while :; do :; done"},
+		{"a loop without a call", "while ((1)); do x=1; done"},
+		{"endless output", "yes"},
+		{"endless output of a builtin", "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			res := runIn(t, testRunner(t, Options{}), t.TempDir(), &fakePolicy{}, row.command, soon)
+			require.True(t, res.TimedOut, "%+v", res)
+			require.False(t, res.Cancelled || res.Background)
+			require.Equal(t, -1, res.ExitCode)
+			require.Contains(t, res.Error, "it had not ended after")
+			require.LessOrEqual(t, len(res.Stdout), DefaultMaxOutput+100)
+		})
+	}
+}
+
+// What a command leaves in the background does not hold up the call, and does
+// not outlive it.
+func TestBackground(t *testing.T) {
+	for _, row := range []struct {
+		name, command, stdout string
+		linuxOnly             bool
+	}{
+		{"a child", hour + " & echo ok", "ok\n", false},
+		{"with its output elsewhere", "sh -c '" + note(1) + "exec " + hour + "' > /dev/null 2>&1 & echo ok", "ok\n", false},
+		{"a grandchild", "sh -c '" + note(1) + hour + " & echo $! > pid2; echo ok'", "ok\n", false},
+		{"a grandchild with its output elsewhere", "sh -c '" + note(1) + hour + " > /dev/null 2>&1 & echo $! > pid2; echo ok'", "ok\n", false},
+		{"SIGTERM ignored", "sh -c 'trap \"\" TERM; " + hour + " & echo $! > pid1; echo ok'", "ok\n", false},
+		{"left the session", "setsid sh -c '" + note(1) + "exec " + hour + "' & while ! test -f begun; do :; done; echo ok", "ok\n", true},
+		{"left the session and its parent", "sh -c 'setsid sh -c \"" + strings.ReplaceAll(note(1), "$", "\\$") + "exec " + hour + "\" > /dev/null 2>&1 &'; while ! test -f begun; do :; done; echo ok", "ok\n", true},
+	} {
+		for _, shell := range []string{"", "/bin/sh"} {
+			t.Run(row.name+" "+shell, func(t *testing.T) {
+				if runtime.GOOS != "linux" && (row.linuxOnly || strings.Contains(row.name, "elsewhere")) {
+					t.Skip("nobody would notice the process")
+				}
+				t.Parallel()
+				dir := t.TempDir()
+				res := runIn(t, testRunner(t, Options{Shell: shell}), dir, &fakePolicy{}, row.command, long)
+				require.True(t, res.Background, "%+v", res)
+				require.False(t, res.TimedOut || res.Cancelled)
+				require.Zero(t, res.ExitCode)
+				require.Empty(t, res.Error)
+				require.Equal(t, row.stdout, res.Stdout)
+				requireDead(t, pidsIn(t, dir))
+			})
 		}
-	}()
-	res, err := r.run(ctx, &job{command: "echo begun; sh -c 'echo $$ > pid1.tmp; mv pid1.tmp pid1; exec sleep 3600'", dir: dir, timeout: long, judge: testJudge(t, &fakePolicy{})})
-	require.NoError(t, err)
-	require.True(t, res.Cancelled)
-	require.False(t, res.TimedOut)
-	require.Equal(t, "begun\n", res.Stdout)
-	require.Contains(t, res.Error, "cancelled")
-	requireDead(t, pidsIn(t, dir))
+	}
+	t.Run("one that ends", func(t *testing.T) {
+		t.Parallel()
+		r := testRunner(t, Options{})
+		r.opts.WaitDelay = long
+		res := runIn(t, r, t.TempDir(), &fakePolicy{}, "sh -c 'echo late' & echo ok > f", long)
+		require.Equal(t, "late\n", res.Stdout)
+		require.False(t, res.Background)
+	})
 }
 
 // With KeepBackground a server goes on, and its output goes where it was sent.
 func TestKeepBackground(t *testing.T) {
-	t.Parallel()
 	for _, shell := range []string{"", "/bin/sh"} {
-		dir := t.TempDir()
-		r := testRunner(t, Options{KeepBackground: true, Shell: shell})
-		res := runIn(t, r, dir, &fakePolicy{}, "sh -c 'echo $$ > pid1; exec sleep 3600' > log 2>&1 & while ! test -s pid1; do :; done; echo ok", long)
-		require.Equal(t, "ok\n", res.Stdout)
-		pids := pidsIn(t, dir)
-		require.Len(t, pids, 1)
-		require.True(t, alive(pids[0]))
-		require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
-		res = runIn(t, r, dir, &fakePolicy{}, "sh -c 'echo $$ > pid1; exec sleep 3600'", 10*soon)
-		require.True(t, res.TimedOut)
-		requireDead(t, pidsIn(t, dir))
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			r := testRunner(t, Options{KeepBackground: true, Shell: shell})
+			res := runIn(t, r, dir, &fakePolicy{}, "sh -c 'echo $$ > pid1; exec sleep 3600' > log 2>&1 & while ! test -s pid1; do :; done; echo ok", long)
+			require.Equal(t, "ok\n", res.Stdout)
+			pids := pidsIn(t, dir)
+			require.Len(t, pids, 1)
+			require.True(t, alive(pids[0]))
+			require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
+			runUntilBegun(t, r, dir, "sh -c '"+note(1)+"exec sleep 3600'") // what is ended is not kept
+			requireDead(t, pidsIn(t, dir))
+		})
 	}
 }
 
@@ -189,7 +231,7 @@ func TestHostDies(t *testing.T) {
 			for _, f := range p.closing {
 				f.Close()
 			}
-			require.NoError(t, os.RemoveAll(p.temp))
+			require.NoDirExists(t, p.temp)
 		})
 	}
 }
@@ -223,6 +265,9 @@ func TestInterpreterFails(t *testing.T) {
 		})
 	}
 	t.Run("the host is not killed by $PPID", func(t *testing.T) {
+		if _, err := exec.LookPath("kill"); err != nil {
+			t.Skip("there is no kill")
+		}
 		res := runIn(t, testRunner(t, Options{}), t.TempDir(), &fakePolicy{}, "kill -9 $PPID; kill -- -$PPID; command -v kill", long)
 		require.Contains(t, res.Stderr, "that is the process that runs this agent")
 	})
@@ -249,11 +294,6 @@ func TestRealShell(t *testing.T) {
 	require.Empty(t, p.seen)
 	res = runIn(t, r, dir, p, "kill -9 $$", long)
 	require.Equal(t, 137, res.ExitCode)
-	res = runIn(t, r, dir, p, "(sleep 3600 & echo $! > pid1) ; echo ok", long)
-	require.Equal(t, "ok\n", res.Stdout)
-	require.True(t, res.Background)
-	requireDead(t, pidsIn(t, dir))
-	res = runIn(t, r, dir, p, "echo partial; sleep 3600 | cat", 10*soon)
-	require.True(t, res.TimedOut)
+	res = runUntilBegun(t, r, dir, "echo partial; : > begun; sleep 3600 | cat")
 	require.Equal(t, "partial\n", res.Stdout)
 }

@@ -74,8 +74,11 @@ type Options struct {
 
 // Input is what the model calls the tool with.
 type Input struct {
-	Command   string `json:"command" jsonschema:"minLength=1,maxLength=1000000" jsonschema_description:"The command, in the syntax of bash. It starts in the working directory each time; nothing but files lasts from one call to the next."`
-	TimeoutMs int    `json:"timeout_ms,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_description:"Milliseconds after which the command is ended, within what the host allows. Leave it out for the host's default."`
+	// Command is the text to run.
+	Command string `json:"command" jsonschema:"minLength=1,maxLength=1000000" jsonschema_description:"The command, in the syntax of bash. It starts in the working directory each time; nothing but files lasts from one call to the next."`
+	// TimeoutMs is when it is ended, in milliseconds; zero is
+	// [Options.Timeout], and more than [Options.MaxTimeout] is that.
+	TimeoutMs int `json:"timeout_ms,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_description:"Milliseconds after which the command is ended, within what the host allows. Leave it out for the host's default."`
 }
 
 // Result is what the model sees of a command that was run.
@@ -118,10 +121,17 @@ type Refusal struct {
 	Rule *rulvar.Rule `json:"rule,omitempty"`
 }
 
-const description = "Run a shell command and return its exit status, standard output and standard error. " +
-	"The syntax is bash's (pipes, && and ||, redirections, variables, loops, functions); standard input is empty and there is no terminal. " +
-	"Every program is checked against policy at the moment it would start: exit status 126 and a message on standard error mean that it was refused, and trying again changes nothing. " +
-	"Background commands end with the call unless the host says otherwise."
+// What the model reads. It depends on nothing but the choice of the shell,
+// because it is part of the tool's contract.
+const (
+	description = "Run a shell command and return its exit status, standard output and standard error. " +
+		"The syntax is bash's (pipes, && and ||, redirections, variables, loops, functions); standard input is empty and there is no terminal. " +
+		"Every program is checked against policy at the moment it would start: exit status 126 and a message on standard error mean that it was refused, and trying again changes nothing. " +
+		"Background commands end with the call unless the host says otherwise."
+	descriptionReal = "Run a shell command and return its exit status, standard output and standard error. " +
+		"Standard input is empty and there is no terminal. " +
+		"Background commands end with the call unless the host says otherwise."
+)
 
 // New makes a tool that runs shell commands, of risk execute. Wrong options are
 // an [rulvar.ErrConfig], as is a system that has no Unix processes. The tool may
@@ -154,7 +164,10 @@ func newRunner(o Options) (*runner, error) {
 		return nil, configError("", "the shell tool needs a Unix system: there are no process groups and no signals here to end a command with")
 	}
 	setDefault(&o.Name, DefaultName)
-	setDefault(&o.Description, description)
+	if o.Shell == "" {
+		setDefault(&o.Description, description)
+	}
+	setDefault(&o.Description, descriptionReal)
 	setDefault(&o.Timeout, DefaultTimeout)
 	setDefault(&o.MaxTimeout, max(DefaultMaxTimeout, o.Timeout))
 	setDefault(&o.KillDelay, DefaultKillDelay)

@@ -177,9 +177,11 @@ func (k *keeper) receive() {
 	}
 }
 
-// perish kills everything that was started, and this process.
+// perish kills everything that was started, and this process. The host may not
+// be there to clean up.
 func (k *keeper) perish() {
 	killDescendants()
+	os.RemoveAll(string(k.start.Temp))
 	_ = syscall.Kill(0, syscall.SIGKILL)
 	syscall.Exit(1)
 }
