@@ -82,7 +82,7 @@ func children() []int {
 // anything.
 func parseStat(text []byte) (state byte, parent int, ok bool) {
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 2 || len(fields[0]) != 1 {
+	if len(fields) < 2 || len(fields[0]) != 1 || fields[0][0] < 'A' || fields[0][0] > 'z' {
 		return 0, 0, false
 	}
 	parent, err := strconv.Atoi(string(fields[1]))
