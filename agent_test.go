@@ -159,7 +159,7 @@ func TestResultsOfAMixedBatch(t *testing.T) {
 	}
 	require.Equal(t, rulvar.VerdictDeny, ends[6].Verdict)
 	require.Equal(t, rulvar.DecidedByDenyRule, ends[6].DecidedBy)
-	require.NotNil(t, ends[6].Rule)
+	require.False(t, ends[6].Rule.IsZero())
 	require.Empty(t, ends[8].Verdict, "an unknown tool never reaches the chain")
 }
 

@@ -202,7 +202,7 @@ func TestChainOwnsItsTables(t *testing.T) {
 	tool := policyTool(t, "edit", rulvar.RiskRead, false)
 	got := evaluate(t, chain, tool, `{}`)
 	require.Equal(t, rulvar.VerdictDeny, got.Verdict)
-	*got.Rule = rulvar.ToolRule("other")
+	require.NoError(t, json.Unmarshal([]byte(`{"tool":"other"}`), &got.Rule))
 	require.Equal(t, `{"tool":"edit"}`, evaluate(t, chain, tool, `{}`).Rule.String(), "an echoed rule is a copy")
 }
 

@@ -60,11 +60,9 @@ func (c *PermissionChain) evaluatePlain(tool *Tool, call *Call, out *Evaluation)
 	return true
 }
 
-// decide records that a rule decided. The rule is copied: what a caller does
-// to it changes nothing.
+// decide records that a rule decided.
 func (o *Evaluation) decide(v Verdict, by DecidedBy, r *placedRule) {
-	rule := r.rule
-	o.Verdict, o.DecidedBy, o.Layer, o.Rule, o.Reason = v, by, r.layer, &rule, r.reason
+	o.Verdict, o.DecidedBy, o.Layer, o.Rule, o.Reason = v, by, r.layer, r.rule, r.reason
 }
 
 // evaluator is one call on its way through a chain. Both the compiled path and

@@ -18,7 +18,7 @@ type Evaluation struct {
 	// Rule is the deciding rule, as it was written. An ask by [DecidedByAskRule]
 	// without a rule means that argv rules speak of the tool and its command
 	// could not be judged, or may match one of them.
-	Rule *Rule `json:"rule,omitempty"`
+	Rule Rule `json:"rule,omitzero"`
 	// Reason says why, in words that may be shown to the model and to an
 	// approver: a closure's own reason, or the place of the deciding rule, such
 	// as "engine.deny[2] matches". It is "policy-error" where a closure failed.
@@ -80,7 +80,7 @@ const stepArgv = "argv"
 func (e Evaluation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s by %s", e.Verdict, e.DecidedBy)
-	if e.Rule != nil {
+	if !e.Rule.IsZero() {
 		fmt.Fprintf(&b, " %s", e.Rule)
 	}
 	if e.Layer != "" {

@@ -102,7 +102,7 @@ type ToolEnded struct {
 	Verdict   Verdict   `json:"verdict,omitempty"`
 	DecidedBy DecidedBy `json:"decidedBy,omitempty"`
 	Layer     Layer     `json:"layer,omitempty"`
-	Rule      *Rule     `json:"rule,omitempty"`
+	Rule      Rule      `json:"rule,omitzero"`
 	Advisory  []Rule    `json:"advisory,omitempty"`
 	Reason    string    `json:"reason,omitempty"`
 	// ErrorCode says why an outcome is error: "invalid-arguments",
@@ -153,7 +153,7 @@ type ResolutionApplied struct {
 // a rule that names no tool, a closure that failed.
 type PolicyWarning struct {
 	Message string `json:"message"`
-	Rule    *Rule  `json:"rule,omitempty"`
+	Rule    Rule   `json:"rule,omitzero"`
 	Tool    string `json:"tool,omitempty"`
 }
 

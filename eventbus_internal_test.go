@@ -105,7 +105,7 @@ func TestBusConcurrentEmitAndRead(t *testing.T) {
 func TestEventJSON(t *testing.T) {
 	rule := RiskRule(RiskDestructive)
 	text, err := json.Marshal(Event{RunID: "r", Seq: 7, SpanID: "s1", ParentSpanID: "s0", Replayed: true,
-		Body: ToolEnded{ToolName: "rm", ToolCallID: "c", Outcome: ToolDenied, Verdict: VerdictDeny, DecidedBy: DecidedByDenyRule, Layer: LayerEngine, Rule: &rule}})
+		Body: ToolEnded{ToolName: "rm", ToolCallID: "c", Outcome: ToolDenied, Verdict: VerdictDeny, DecidedBy: DecidedByDenyRule, Layer: LayerEngine, Rule: rule}})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"runId":"r","seq":7,"ts":"0001-01-01T00:00:00.000Z","spanId":"s1","parentSpanId":"s0","replayed":true,"type":"tool:end",
 		"toolName":"rm","toolCallId":"c","outcome":"denied","durationMs":0,"verdict":"deny","decidedBy":"deny-rule","layer":"engine","rule":{"risk":"destructive"}}`, string(text))

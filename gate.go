@@ -144,7 +144,7 @@ func (j *toolJob) approvalEntry() (*Entry, error) {
 	if string(ev.Input) != string(ev.Given) {
 		value.EffectiveInput = ev.Input
 	}
-	if ev.Rule != nil {
+	if !ev.Rule.IsZero() {
 		if value.Rule, err = marshalJSON(ev.Rule); err != nil {
 			return nil, err
 		}
@@ -288,7 +288,7 @@ func (j *toolJob) consume(sus *replay.Suspension) error {
 func policyText(tool string, ev *Evaluation) string {
 	text := fmt.Sprintf("tool %q denied by policy", tool)
 	switch {
-	case ev.DecidedBy == DecidedByDenyRule && ev.Rule != nil:
+	case ev.DecidedBy == DecidedByDenyRule && !ev.Rule.IsZero():
 		text += fmt.Sprintf(": deny rule %s (%s)", ev.Rule, ev.Layer)
 	case ev.Layer != "":
 		text += fmt.Sprintf(": %s (%s)", ev.DecidedBy, ev.Layer)

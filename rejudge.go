@@ -29,19 +29,19 @@ func (c *PermissionChain) denies(tool *Tool, input json.RawMessage) (Evaluation,
 // against the argv rules that name it. Deny and ask come with their rule where
 // one matches; an ask without one means that the argv may match, or runs what
 // its words do not show. Pass says that no rule has anything against it.
-func (c *PermissionChain) judgeArgv(tool string, words []string) (Verdict, *Rule) {
+func (c *PermissionChain) judgeArgv(tool string, words []string) (Verdict, Rule) {
 	if !c.compiled() || len(words) == 0 {
-		return VerdictDeny, nil
+		return VerdictDeny, Rule{}
 	}
 	return c.judgePatterns(tool, func(p *argv.Pattern) argv.Match { return p.MatchArgv(words) })
 }
 
 // judgePatterns asks match about the patterns of every argv rule that names
 // tool, in the order in which the chain reads its tables.
-func (c *PermissionChain) judgePatterns(tool string, match func(*argv.Pattern) argv.Match) (Verdict, *Rule) {
+func (c *PermissionChain) judgePatterns(tool string, match func(*argv.Pattern) argv.Match) (Verdict, Rule) {
 	tables := c.index.tables(tool)
 	if !tables.denyArgv && !tables.askArgv {
-		return VerdictPass, nil
+		return VerdictPass, Rule{}
 	}
 	doubt := false
 	for _, side := range []struct {
@@ -55,8 +55,7 @@ func (c *PermissionChain) judgePatterns(tool string, match func(*argv.Pattern) a
 			for _, p := range r.rule.spec.patterns {
 				switch match(p) {
 				case argv.Yes:
-					rule := r.rule
-					return side.verdict, &rule
+					return side.verdict, r.rule
 				case argv.Maybe:
 					doubt = true
 				}
@@ -64,9 +63,9 @@ func (c *PermissionChain) judgePatterns(tool string, match func(*argv.Pattern) a
 		}
 	}
 	if doubt {
-		return VerdictAsk, nil
+		return VerdictAsk, Rule{}
 	}
-	return VerdictPass, nil
+	return VerdictPass, Rule{}
 }
 
 // judgeRedirect holds a file that a redirection of tool's command is about to
@@ -77,9 +76,9 @@ func (c *PermissionChain) judgePatterns(tool string, match func(*argv.Pattern) a
 // A pattern such as "curl ** > *" speaks of a command too, and which command
 // the redirection belongs to is no longer known. Where the text shows it, the
 // text answers; where it does not, the pattern may match.
-func (c *PermissionChain) judgeRedirect(tool, op string, names []string, text *argv.Command) (Verdict, *Rule) {
+func (c *PermissionChain) judgeRedirect(tool, op string, names []string, text *argv.Command) (Verdict, Rule) {
 	if !c.compiled() || len(names) == 0 || !knownRedirect(op) {
-		return VerdictDeny, nil
+		return VerdictDeny, Rule{}
 	}
 	var from []int
 	if text != nil {
@@ -155,17 +154,17 @@ func sameEffect(written, op string) bool {
 // names in their ASCII form) that tool is about to connect to against the
 // domain rules that name it. Deny beats ask; a text that is no host is denied
 // without a rule. Pass says that no rule has anything against it.
-func (c *PermissionChain) judgeHost(tool, host string) (Verdict, *Rule) {
+func (c *PermissionChain) judgeHost(tool, host string) (Verdict, Rule) {
 	port := ""
 	if h, p, ok := cutPort(host); ok {
 		if !validPort(p) {
-			return VerdictDeny, nil
+			return VerdictDeny, Rule{}
 		}
 		host, port = h, p
 	}
 	name, why := canonicalHost(host)
 	if why != "" || !c.compiled() {
-		return VerdictDeny, nil
+		return VerdictDeny, Rule{}
 	}
 	for _, side := range []struct {
 		verdict Verdict
@@ -178,11 +177,10 @@ func (c *PermissionChain) judgeHost(tool, host string) (Verdict, *Rule) {
 			}
 			for _, p := range spec.hosts {
 				if p.matches(name, port) {
-					rule := r.rule
-					return side.verdict, &rule
+					return side.verdict, r.rule
 				}
 			}
 		}
 	}
-	return VerdictPass, nil
+	return VerdictPass, Rule{}
 }

@@ -145,7 +145,7 @@ func TestJudgeArgv(t *testing.T) {
 			v, rule := c.judgeArgv(row.tool, row.argv)
 			require.Equal(t, row.want, v)
 			if row.rule == "" {
-				require.Nil(t, rule)
+				require.True(t, rule.IsZero())
 			} else {
 				require.Equal(t, row.rule, rule.String())
 			}
@@ -192,7 +192,7 @@ func TestJudgeHost(t *testing.T) {
 			v, rule := c.judgeHost(row.tool, row.host)
 			require.Equal(t, row.want, v)
 			if v == VerdictAsk {
-				require.NotNil(t, rule)
+				require.False(t, rule.IsZero())
 			}
 		})
 	}

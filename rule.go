@@ -117,6 +117,10 @@ func (r Rule) String() string {
 	return r.spec.text
 }
 
+// IsZero reports whether r is the zero Rule: where a verdict names the rule
+// that decided, no rule did.
+func (r Rule) IsZero() bool { return r.spec == nil }
+
 // problem returns what is wrong with the rule, or nil.
 func (r Rule) problem() *ruleFault {
 	if r.spec == nil {

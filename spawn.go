@@ -110,7 +110,7 @@ func (a *agentRun) warnUnmatched() {
 		return
 	}
 	for _, r := range a.chain.UnmatchedRules(a.tools) {
-		a.emit(false, PolicyWarning{Message: "a rule names no tool of this agent", Rule: &r})
+		a.emit(false, PolicyWarning{Message: "a rule names no tool of this agent", Rule: r})
 	}
 }
 

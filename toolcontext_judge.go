@@ -18,14 +18,14 @@ import "github.com/rulvar/rulvar-go/internal/argv"
 // the approved text already showed as static words. An argv that appears only
 // after an expansion is judged as if there were no approval. It may be called
 // by any number of goroutines until the handler returns.
-func (c *ToolContext) JudgeArgv(argv []string) (Verdict, *Rule) {
+func (c *ToolContext) JudgeArgv(argv []string) (Verdict, Rule) {
 	if c == nil {
-		return VerdictDeny, nil
+		return VerdictDeny, Rule{}
 	}
 	verdict, rule := c.chain.judgeArgv(c.tool, argv)
 	if verdict == VerdictAsk && c.approved {
 		if text := readCommand(c.input); text != nil && text.ShowsArgv(argv) {
-			return VerdictPass, nil
+			return VerdictPass, Rule{}
 		}
 	}
 	return verdict, rule
@@ -39,9 +39,9 @@ func (c *ToolContext) JudgeArgv(argv []string) (Verdict, *Rule) {
 // The target /dev/null always passes. A rule whose pattern names a command
 // beside the redirection is held against the command where the text of the call
 // shows it, and may match where it does not.
-func (c *ToolContext) JudgeRedirect(op, target string, aliases ...string) (Verdict, *Rule) {
+func (c *ToolContext) JudgeRedirect(op, target string, aliases ...string) (Verdict, Rule) {
 	if c == nil || target == "" {
-		return VerdictDeny, nil
+		return VerdictDeny, Rule{}
 	}
 	var text *argv.Command
 	if c.chain.compiled() {
@@ -51,9 +51,9 @@ func (c *ToolContext) JudgeRedirect(op, target string, aliases ...string) (Verdi
 	switch {
 	case verdict == VerdictPass:
 	case target == "/dev/null" && c.chain.compiled() && knownRedirect(op):
-		return VerdictPass, nil
+		return VerdictPass, Rule{}
 	case verdict == VerdictAsk && c.approved && text != nil && showsRedirect(text, op, target):
-		return VerdictPass, nil
+		return VerdictPass, Rule{}
 	}
 	return verdict, rule
 }

@@ -64,13 +64,12 @@ func TestToolContextJudgeArgv(t *testing.T) {
 	}
 }
 
-func requireRule(t *testing.T, want string, rule *Rule) {
+func requireRule(t *testing.T, want string, rule Rule) {
 	t.Helper()
 	if want == "" {
-		require.Nil(t, rule)
+		require.True(t, rule.IsZero())
 		return
 	}
-	require.NotNil(t, rule)
 	require.Equal(t, want, rule.String())
 }
 
@@ -130,10 +129,10 @@ func TestToolContextJudgeWithoutChain(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			v, rule := row.tc.JudgeArgv([]string{"ls"})
 			require.Equal(t, VerdictDeny, v)
-			require.Nil(t, rule)
+			require.True(t, rule.IsZero())
 			v, rule = row.tc.JudgeRedirect(">", "/dev/null")
 			require.Equal(t, VerdictDeny, v)
-			require.Nil(t, rule)
+			require.True(t, rule.IsZero())
 		})
 	}
 	c := mustCompile(t, &PermissionConfig{Ask: []Rule{ArgvRule("sh", "ls")}}, nil, nil)

@@ -168,7 +168,7 @@ func (v *policyVector) evaluate(t *testing.T) policyOutcome {
 		return policyOutcome{Error: string(code)}
 	}
 	out := policyOutcome{Verdict: got.Verdict, DecidedBy: string(got.DecidedBy), Input: got.Input, Trace: s.calls}
-	if got.Rule != nil {
+	if !got.Rule.IsZero() {
 		out.Rule = json.RawMessage(got.Rule.String())
 	}
 	if got.Advisory != nil {

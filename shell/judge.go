@@ -12,8 +12,8 @@ import (
 
 // judging is the part of a [rulvar.ToolContext] that knows the policy.
 type judging interface {
-	JudgeArgv(argv []string) (rulvar.Verdict, *rulvar.Rule)
-	JudgeRedirect(op, target string, aliases ...string) (rulvar.Verdict, *rulvar.Rule)
+	JudgeArgv(argv []string) (rulvar.Verdict, rulvar.Rule)
+	JudgeRedirect(op, target string, aliases ...string) (rulvar.Verdict, rulvar.Rule)
 }
 
 // judge answers for what one command wants to execute and to open, and keeps
@@ -84,7 +84,7 @@ func (j *judge) refuse(name string, r Refusal) string {
 	if r.Verdict == rulvar.VerdictAsk {
 		text = "needs approval: nobody has approved this command as it would run"
 	}
-	if r.Rule != nil {
+	if !r.Rule.IsZero() {
 		text += fmt.Sprintf(" (%s rule %s)", r.Verdict, r.Rule)
 	}
 	if name == "" {

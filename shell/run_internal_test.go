@@ -35,19 +35,19 @@ func (p *fakePolicy) answer(word string) rulvar.Verdict {
 	return rulvar.VerdictPass
 }
 
-func (p *fakePolicy) JudgeArgv(argv []string) (rulvar.Verdict, *rulvar.Rule) {
+func (p *fakePolicy) JudgeArgv(argv []string) (rulvar.Verdict, rulvar.Rule) {
 	p.seen = append(p.seen, strings.Join(argv, "|"))
-	return p.answer(argv[0]), nil
+	return p.answer(argv[0]), rulvar.Rule{}
 }
 
-func (p *fakePolicy) JudgeRedirect(op, target string, aliases ...string) (rulvar.Verdict, *rulvar.Rule) {
+func (p *fakePolicy) JudgeRedirect(op, target string, aliases ...string) (rulvar.Verdict, rulvar.Rule) {
 	p.seen = append(p.seen, op+target)
 	for _, name := range append(aliases, target) {
 		if v := p.answer(op + name); v != rulvar.VerdictPass {
-			return v, nil
+			return v, rulvar.Rule{}
 		}
 	}
-	return rulvar.VerdictPass, nil
+	return rulvar.VerdictPass, rulvar.Rule{}
 }
 
 // long is a time-out for commands that end by themselves.

@@ -118,7 +118,7 @@ type Refusal struct {
 	// Verdict is deny, or ask where somebody would have had to approve it.
 	Verdict rulvar.Verdict `json:"verdict"`
 	// Rule is the rule that matched, if one did.
-	Rule *rulvar.Rule `json:"rule,omitempty"`
+	Rule rulvar.Rule `json:"rule,omitzero"`
 }
 
 // What the model reads. It depends on nothing but the choice of the shell,

@@ -96,7 +96,7 @@ func TestRulvarRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		ev := chain.Evaluate(nil, tool, rulvar.Call{Input: json.RawMessage("{}")})
-		if verdict(ev.Verdict) != c.want || c.want != allow && (ev.Rule == nil || ev.Layer != rulvar.LayerEngine) {
+		if verdict(ev.Verdict) != c.want || c.want != allow && (ev.Rule.IsZero() || ev.Layer != rulvar.LayerEngine) {
 			t.Errorf("%s: %+v", c.name, ev)
 		}
 	}

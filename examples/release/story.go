@@ -88,7 +88,7 @@ func show(ev rulvar.Event) {
 		if b.Layer != "" {
 			why += ", " + string(b.Layer)
 		}
-		if b.Rule != nil {
+		if !b.Rule.IsZero() {
 			why += " " + b.Rule.String()
 		}
 		fmt.Printf("  %-15s %-5s by %-45s -> %s (%d ms)\n", b.ToolName, b.Verdict, why, b.Outcome, b.DurationMs)
