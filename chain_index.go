@@ -35,7 +35,7 @@ type toolTables struct {
 	deny, ask [riskCount][]*placedRule
 	denyArgv  bool   // an argv rule of the deny table names the tool
 	askArgv   bool   // one of the ask table does
-	advisory  []Rule // domain rules that name the tool, deny before ask
+	advisory  []Rule // domain rules that name the tool, deny before ask; enforced for a tool with Hosts
 }
 
 func (x *chainIndex) tables(name string) *toolTables {

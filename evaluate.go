@@ -17,10 +17,10 @@ import (
 // The first decisive step ends it. call.Input is the tool's input as
 // [EvaluatePermission] takes it in; its name, risk and approval flag are the
 // tool's own, whatever call says. tc is handed to the closures. There is no
-// trace. Without closures, argv rules and domain rules an allow costs no
-// allocation. A nil or zero chain, a nil tool and a call without input deny.
+// trace. Without closures, argv rules, domain rules and declared hosts an allow
+// costs no allocation. A nil or zero chain, a nil tool and a call without input deny.
 func (c *PermissionChain) Evaluate(tc *ToolContext, tool *Tool, call Call) (out Evaluation) {
-	if tool != nil && len(call.Input) > 0 && c.evaluatePlain(tool, &call, &out) {
+	if tool != nil && tool.cfg.Hosts == nil && len(call.Input) > 0 && c.evaluatePlain(tool, &call, &out) {
 		return out
 	}
 	e := evaluator{chain: c, tc: tc, tool: tool, call: call}
@@ -76,6 +76,7 @@ type evaluator struct {
 	out    Evaluation
 
 	text    commandText
+	hosts   hostsText
 	tracing bool
 }
 
@@ -95,7 +96,7 @@ func (e *evaluator) run(known bool) {
 		if !e.runHooks() && !e.readTables() && !e.runCanUseTool() {
 			e.runDefault()
 		}
-		if len(e.tables.advisory) > 0 {
+		if len(e.tables.advisory) > 0 && !e.enforcesHosts() {
 			e.out.Advisory = slices.Clone(e.tables.advisory)
 		}
 	}
@@ -144,16 +145,17 @@ func segmentText(command *argv.Command, p *argv.Pattern) string {
 	return text
 }
 
-// readTables reads the deny table, the ask table, and asks where argv rules
-// speak of the tool and the command cannot be judged.
+// readTables reads the deny table, the ask table, each with the hosts of a tool
+// that enforces domain rules, and asks where argv rules speak of the tool and
+// the command cannot be judged.
 func (e *evaluator) readTables() bool {
 	slot := riskSlot(e.call.Risk)
 	maybe := e.scan(DecidedByDenyRule, e.tables.deny[slot], e.chain.all.deny)
-	if e.out.Verdict != VerdictNone {
+	if e.out.Verdict != VerdictNone || e.judgeHosts(VerdictDeny) {
 		return true
 	}
 	maybeAsk := e.scan(DecidedByAskRule, e.tables.ask[slot], e.chain.all.ask)
-	if e.out.Verdict != VerdictNone {
+	if e.out.Verdict != VerdictNone || e.judgeHosts(VerdictAsk) {
 		return true
 	}
 	if maybe == "" {
@@ -210,6 +212,8 @@ func (e *evaluator) traceApplies(by DecidedBy, r *placedRule) bool {
 	case !spec.appliesTo(e.call.Tool, e.call.Risk):
 		e.noteRule(by, r, outcomeNoMatch, -1)
 		return false
+	case spec.kind == ruleDomains && e.enforcesHosts():
+		return false // judgeHosts notes what comes of them
 	case spec.kind == ruleDomains:
 		e.noteRule(by, r, outcomeAdvisory, -1)
 		return false

@@ -49,7 +49,7 @@ func (e *evaluator) runHooks() bool {
 // deny table is read: a match denies, a doubt asks, otherwise the hook decides.
 func (e *evaluator) runHeld(layer Layer, d Decision) bool {
 	maybe := e.scan(DecidedByDenyRule, e.tables.deny[riskSlot(e.call.Risk)], e.chain.all.deny)
-	if e.out.Verdict != VerdictNone {
+	if e.out.Verdict != VerdictNone || e.judgeHosts(VerdictDeny) {
 		return true
 	}
 	reason := ""
@@ -159,7 +159,7 @@ func (e *evaluator) retake(by DecidedBy, layer Layer, index int, input json.RawM
 		return false
 	}
 	e.call.Input, e.call.given = in.effective, in.given
-	e.text = commandText{}
+	e.text, e.hosts = commandText{}, hostsText{}
 	return true
 }
 

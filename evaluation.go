@@ -30,6 +30,8 @@ type Evaluation struct {
 	// key is made of.
 	Given json.RawMessage `json:"given,omitempty"`
 	// Advisory lists the domain rules that name the tool. They decided nothing.
+	// A tool that declares its hosts ([ToolConfig.Hosts]) has none: its domain
+	// rules are enforced.
 	Advisory []Rule `json:"advisory,omitempty"`
 	// Trace lists the steps in order; only a dry run has one.
 	Trace []TraceStep `json:"trace,omitempty"`
@@ -45,7 +47,7 @@ const reasonNeedsApproval = "the tool needs approval"
 // TraceStep is one step of a dry run.
 type TraceStep struct {
 	// Step is the part of the chain: "hook", "deny-rule", "ask-rule", "argv",
-	// "canUseTool" or "default".
+	// "hosts", "canUseTool" or "default".
 	Step string `json:"step"`
 	// Layer and Index say which of them: the second hook of the profile is
 	// profile, 1.
@@ -72,8 +74,12 @@ const (
 	outcomeAdvisory     = "advisory"
 )
 
-// stepArgv is the step that asks where a command cannot be judged.
-const stepArgv = "argv"
+// stepArgv is the step that asks where a command cannot be judged, and
+// stepHosts the one that judges the hosts that the input names.
+const (
+	stepArgv  = "argv"
+	stepHosts = "hosts"
+)
 
 // String says what was decided and why, with the trace, if there is one,
 // below it.

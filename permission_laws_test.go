@@ -24,6 +24,10 @@ func genCall(t *rapid.T, tb testing.TB) (*rulvar.Tool, string) {
 		`{"command":"echo $(x)"}`, `{"command":"rm $X"}`, `{"command":"env rm x"}`, `{"command":"(rm x)"}`, `{"command":""}`,
 		`{"command":"git push origin batch/x-fixes"}`, `"rm x"`, `{}`, `{"command":1}`, `null`, `{"command":"cat <<E\nrm x\nE"}`,
 	}).Draw(t, "input")
+	if name == "fetch" && rapid.Bool().Draw(t, "hosts") {
+		own := rapid.SampledFrom([]rulvar.Decision{rulvar.Pass(), rulvar.Ask("partner"), rulvar.Deny("not listed")}).Draw(t, "own")
+		return hostsTool(tb, own), rapid.SampledFrom([]string{`{"hosts":["a.test"]}`, `{"hosts":["b.test","A.test.:8443"]}`, `{"hosts":["c.test"]}`}).Draw(t, "hosts input")
+	}
 	return policyTool(tb, name, risk, rapid.Bool().Draw(t, "needsApproval")), input
 }
 

@@ -22,6 +22,9 @@ func (c *PermissionChain) denies(tool *Tool, input json.RawMessage) (Evaluation,
 	e.call.Tool, e.call.Risk = tool.cfg.Name, tool.cfg.Risk
 	e.tables = c.index.tables(e.call.Tool)
 	e.scan(DecidedByDenyRule, e.tables.deny[riskSlot(e.call.Risk)], c.all.deny)
+	if e.out.Verdict == VerdictNone {
+		e.judgeHosts(VerdictDeny)
+	}
 	return e.out, e.out.Verdict == VerdictDeny
 }
 
@@ -148,39 +151,4 @@ func sameEffect(written, op string) bool {
 		return true
 	}
 	return op == ">" // > >| >& &>
-}
-
-// judgeHost holds a host ("example.com", "example.com:8443", "[2001:db8::1]";
-// names in their ASCII form) that tool is about to connect to against the
-// domain rules that name it. Deny beats ask; a text that is no host is denied
-// without a rule. Pass says that no rule has anything against it.
-func (c *PermissionChain) judgeHost(tool, host string) (Verdict, Rule) {
-	port := ""
-	if h, p, ok := cutPort(host); ok {
-		if !validPort(p) {
-			return VerdictDeny, Rule{}
-		}
-		host, port = h, p
-	}
-	name, why := canonicalHost(host)
-	if why != "" || !c.compiled() {
-		return VerdictDeny, Rule{}
-	}
-	for _, side := range []struct {
-		verdict Verdict
-		rules   []*placedRule
-	}{{VerdictDeny, c.all.deny}, {VerdictAsk, c.all.ask}} {
-		for _, r := range side.rules {
-			spec := r.rule.spec
-			if spec.kind != ruleDomains || !spec.names(tool) {
-				continue
-			}
-			for _, p := range spec.hosts {
-				if p.matches(name, port) {
-					return side.verdict, r.rule
-				}
-			}
-		}
-	}
-	return VerdictPass, Rule{}
 }

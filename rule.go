@@ -12,8 +12,8 @@ import (
 
 // Rule is one line of a deny or an ask table: data, never a closure. It matches
 // by tool name ([ToolRule]), by declared risk ([RiskRule]), by the argv of a
-// shell tool's command ([ArgvRule]) or, for the audit alone, by network domain
-// ([DomainRule]). A rule never allows anything.
+// shell tool's command ([ArgvRule]) or by network domain ([DomainRule]). A rule
+// never allows anything.
 //
 // A Rule is immutable and may be used in any number of tables and goroutines.
 // The constructors do not fail: a rule that is wrong or could never match (an
@@ -88,10 +88,12 @@ func ArgvRule(tool string, patterns ...string) Rule {
 }
 
 // DomainRule names network hosts for a tool: an exact host, *.host for its
-// subdomains (not host itself), or *, each with an optional :port. It decides
-// nothing when a call is evaluated and is listed in [Evaluation.Advisory] for
-// every call of the tool: only a tool that asks about each host before it
-// connects can enforce it.
+// subdomains (not host itself), or *, each with an optional :port. For a tool
+// that declares its hosts ([ToolConfig.Hosts]), as the one of package fetch
+// does, it denies or asks like any other rule, and once more before each
+// connection. For every other tool it decides nothing and is listed in
+// [Evaluation.Advisory] for every call: only a tool that asks about each host
+// before it connects can enforce it.
 func DomainRule(tool string, domains ...string) Rule {
 	list := words(domains)
 	list.array = true

@@ -82,6 +82,19 @@ type ToolConfig struct {
 	// ExecutorSpec is handed to the executor as it is. Only its hash enters
 	// the authority hash.
 	ExecutorSpec json.RawMessage
+	// Hosts has the chain enforce domain rules for the tool; without it they
+	// are advisory. It is for a tool that connects to nothing but hosts that
+	// its input leads to, and that asks [ToolContext.JudgeHost] again before
+	// each connection.
+	//
+	// The chain calls it with the input that would be executed, before anything
+	// is dispatched. It asks judge about each host that the input names
+	// ("example.com:443", "[2001:db8::1]:443"; deny, ask or pass by the domain
+	// rules that name the tool) and answers [Deny], [Ask] or [Pass]. What judge
+	// said counts, whatever Hosts makes of it. A pass without a question, another
+	// verdict and a panic deny. It must not block and may be called by several
+	// goroutines at once.
+	Hosts func(input json.RawMessage, judge func(host string) Verdict) Decision
 }
 
 // Tool is a typed capability that a model can call: a contract, a policy and a

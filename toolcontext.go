@@ -30,6 +30,7 @@ type ToolContext struct {
 	chain                 *PermissionChain // that admitted the call
 	input                 json.RawMessage  // that is being executed
 	approved              bool             // somebody approved just this input
+	hosts                 func(json.RawMessage, func(string) Verdict) Decision
 	log                   func(level slog.Level, msg string, data ...any)
 }
 

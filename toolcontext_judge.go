@@ -57,3 +57,50 @@ func (c *ToolContext) JudgeRedirect(op, target string, aliases ...string) (Verdi
 	}
 	return verdict, rule
 }
+
+// JudgeHost holds a host that the handler is about to connect to
+// ("example.com", "example.com:8443", "[2001:db8::1]:443"; names in their ASCII
+// form) against the domain rules of the chain that admitted the call. A handler
+// that enforces them connects to nothing for which the answer is not
+// [VerdictPass], redirects included:
+//
+//   - deny: a deny rule matches; it is returned. Deny without a rule means that
+//     the text is no host, or that there is nothing to judge by.
+//   - ask: an ask rule matches, and nobody has approved it.
+//   - pass: no rule has anything against it.
+//
+// Where somebody approved the call, what would ask passes for the hosts that
+// the approved input names, as [ToolConfig.Hosts] tells them. It may be called
+// by any number of goroutines until the handler returns.
+func (c *ToolContext) JudgeHost(host string) (Verdict, Rule) {
+	if c == nil {
+		return VerdictDeny, Rule{}
+	}
+	verdict, rule := c.chain.judgeHost(c.tool, host)
+	if verdict == VerdictAsk && c.approved && c.showsHost(host) {
+		return VerdictPass, Rule{}
+	}
+	return verdict, rule
+}
+
+// showsHost reports whether the input that somebody approved names the host.
+func (c *ToolContext) showsHost(host string) (shown bool) {
+	if c.hosts == nil {
+		return false
+	}
+	want, ok := readHost(host)
+	if !ok {
+		return false
+	}
+	guardHosts(c.hosts, c.input, func(h string) Verdict {
+		if got, ok := readHost(h); ok && got == want {
+			shown = true
+		}
+		return VerdictPass
+	})
+	return shown
+}
+
+// Approved reports whether somebody approved the call with just the input that
+// is being executed. A hook or CanUseTool that allows a call is no approval.
+func (c *ToolContext) Approved() bool { return c != nil && c.approved }

@@ -195,3 +195,78 @@ func quoteArgv(argv []string) string {
 	}
 	return text
 }
+
+// What a tool is about to connect to is judged by the chain that admitted the
+// call; an approval covers the hosts that the approved input names.
+func TestToolContextJudgeHost(t *testing.T) {
+	c := mustCompile(t, &PermissionConfig{
+		Deny: []Rule{DomainRule("fetch", "evil.test")},
+		Ask:  []Rule{DomainRule("fetch", "*.pay.test")},
+	}, nil, nil)
+	hosts := func(input json.RawMessage, judge func(string) Verdict) Decision {
+		var host string
+		if json.Unmarshal(input, &host) != nil {
+			panic("no host")
+		}
+		judge(host)
+		return Pass()
+	}
+	for _, row := range []struct {
+		name, input string
+		approved    bool
+		host        string
+		want        Verdict
+	}{
+		{"nothing against it", `"a.test:443"`, false, "a.test:443", VerdictPass},
+		{"deny", `"a.test:443"`, false, "evil.test:443", VerdictDeny},
+		{"an approval never covers a deny", `"evil.test:443"`, true, "evil.test:443", VerdictDeny},
+		{"ask, not approved", `"a.pay.test:443"`, false, "a.pay.test:443", VerdictAsk},
+		{"approved and named", `"a.pay.test:443"`, true, "A.pay.test.:443", VerdictPass},
+		{"another host than named", `"a.pay.test:443"`, true, "b.pay.test:443", VerdictAsk},
+		{"another port than named", `"a.pay.test:443"`, true, "a.pay.test:8443", VerdictAsk},
+		{"the tool cannot say", `1`, true, "a.pay.test:443", VerdictAsk},
+		{"no host", `"a.test"`, false, "https://a.test", VerdictDeny},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			tc := &ToolContext{Context: context.Background(), tool: "fetch", chain: c, input: json.RawMessage(row.input), approved: row.approved, hosts: hosts}
+			v, rule := tc.JudgeHost(row.host)
+			require.Equal(t, row.want, v)
+			require.Equal(t, row.approved, tc.Approved())
+			if v == VerdictAsk {
+				require.False(t, rule.IsZero())
+			}
+			tc.hosts = nil
+			if v, _ = tc.JudgeHost(row.host); row.want == VerdictPass && row.approved {
+				require.Equal(t, VerdictAsk, v, "without Hosts an approval covers no host")
+			}
+		})
+	}
+	v, rule := (*ToolContext)(nil).JudgeHost("a.test")
+	require.Equal(t, VerdictDeny, v)
+	require.True(t, rule.IsZero())
+	require.False(t, (*ToolContext)(nil).Approved())
+	v, _ = (&ToolContext{}).JudgeHost("a.test")
+	require.Equal(t, VerdictDeny, v)
+}
+
+// A recorded grant yields to a host that is denied now.
+func TestDeniesReadsHosts(t *testing.T) {
+	c := mustCompile(t, &PermissionConfig{Deny: []Rule{DomainRule("fetch", "evil.test")}, Ask: []Rule{DomainRule("fetch", "*")}}, nil, nil)
+	tool := MustTool(NewTool(ToolConfig{
+		Name: "fetch",
+		Hosts: func(input json.RawMessage, judge func(string) Verdict) Decision {
+			var in struct{ Host string }
+			if json.Unmarshal(input, &in) == nil {
+				judge(in.Host)
+			}
+			return Pass()
+		},
+	}, func(*ToolContext, struct{}) (int, error) { return 0, nil }))
+	ev, denied := c.denies(tool, json.RawMessage(`{"host":"evil.test"}`))
+	require.True(t, denied)
+	require.Equal(t, `{"tool":"fetch","domains":["evil.test"]}`, ev.Rule.String())
+	_, denied = c.denies(tool, json.RawMessage(`{"host":"a.test"}`))
+	require.False(t, denied, "an ask is what was approved")
+	_, denied = c.denies(tool, json.RawMessage(`{"host":1}`))
+	require.True(t, denied)
+}
