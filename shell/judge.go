@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/internal/process"
 )
 
 // judging is the part of a [rulvar.ToolContext] that knows the policy.
@@ -107,7 +108,7 @@ func (j *judge) report(res *Result) {
 func printable(word string) string {
 	cut := len(word) > maxShownWord
 	if cut {
-		word = string(wholeRunes([]byte(word[:maxShownWord])))
+		word = string(process.WholeRunes([]byte(word[:maxShownWord])))
 	}
 	word = strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {

@@ -339,3 +339,16 @@ func TestArgvOfAnyBytes(t *testing.T) {
 	require.NotContains(t, res.Stdout, long)
 	require.Equal(t, "0\n0\n", res.Stdout)
 }
+
+func TestPrintable(t *testing.T) {
+	for _, row := range []struct{ name, in, want string }{
+		{"plain", "word", "word"},
+		{"control characters", "a\nb\x1b[2J\x00", "a\uFFFDb\uFFFD[2J\uFFFD"},
+		{"bytes", "a\xff\xfeb", "a\uFFFDb"},
+		{"long", strings.Repeat("x", 300), strings.Repeat("x", 200) + "…"},
+		{"long, with runes", "a" + strings.Repeat("€", 100), "a" + strings.Repeat("€", 66) + "…"},
+		{"long, with bytes", strings.Repeat("\xff", 300), "\uFFFD…"},
+	} {
+		require.Equal(t, row.want, printable(row.in), row.name)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rulvar/rulvar-go/internal/process"
 	"github.com/rulvar/rulvar-go/shell/internal/interpreter"
 )
 
@@ -33,15 +34,15 @@ const (
 	maxLog = 4 << 10
 )
 
-// process is a started interpreter.
-type process struct {
+// started is a started interpreter.
+type started struct {
 	cmd      *exec.Cmd
 	conn     *interpreter.Conn
 	toShell  *os.File
 	closing  []*os.File // what the host reads
-	stdout   *capture
-	stderr   *capture
-	log      *capture
+	stdout   *process.Capture
+	stderr   *process.Capture
+	log      *process.Capture
 	temp     string
 	messages chan *interpreter.Message // closed when the interpreter has gone
 	drained  chan struct{}             // closed when nobody can write output any more
@@ -69,7 +70,7 @@ func (r *runner) run(ctx context.Context, j *job) (*Result, error) {
 }
 
 // start starts an interpreter with its pipes.
-func (r *runner) start(j *judge) (_ *process, err error) {
+func (r *runner) start(j *judge) (_ *started, err error) {
 	var theirs, ours [5]*os.File // from host, to host, stdout, stderr, log
 	closeAll := func(files []*os.File) {
 		for _, f := range files {
@@ -106,9 +107,9 @@ func (r *runner) start(j *judge) (_ *process, err error) {
 		os.Remove(temp)
 		return nil, err
 	}
-	p := &process{
+	p := &started{
 		cmd: cmd, toShell: ours[0], closing: ours[1:], temp: temp,
-		stdout: newCapture(r.opts.MaxOutput), stderr: newCapture(r.opts.MaxOutput), log: newCapture(maxLog),
+		stdout: process.NewCapture(r.opts.MaxOutput), stderr: process.NewCapture(r.opts.MaxOutput), log: process.NewCapture(maxLog),
 		messages: make(chan *interpreter.Message, 8), drained: make(chan struct{}),
 	}
 	p.conn = interpreter.NewConn(ours[1], deadlineWriter{ours[0]})
@@ -133,7 +134,7 @@ func (w deadlineWriter) Write(b []byte) (int, error) {
 }
 
 // listen answers what the interpreter asks and hands on the rest.
-func (p *process) listen(j *judge) {
+func (p *started) listen(j *judge) {
 	defer close(p.messages)
 	for {
 		m, err := p.conn.Receive()
@@ -160,7 +161,7 @@ func (p *process) listen(j *judge) {
 // watch follows one command.
 type watch struct {
 	r     *runner
-	p     *process
+	p     *started
 	j     *job
 	res   *Result
 	began time.Time
@@ -250,7 +251,7 @@ func (w *watch) finish(d *interpreter.Done) {
 }
 
 // waitDrained reports whether the output ends within d.
-func (p *process) waitDrained(d time.Duration) bool {
+func (p *started) waitDrained(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -263,7 +264,7 @@ func (p *process) waitDrained(d time.Duration) bool {
 
 // killRest has the interpreter kill what it still has and returns how many
 // processes that were.
-func (p *process) killRest() int {
+func (p *started) killRest() int {
 	if p.conn.Send(&interpreter.Message{Kind: interpreter.KindKill}) != nil {
 		return 0
 	}
@@ -300,10 +301,10 @@ func (w *watch) describe(d *interpreter.Done) {
 	}
 	for _, s := range []struct {
 		name string
-		from *capture
+		from *process.Capture
 		to   *string
 	}{{"stdout", w.p.stdout, &res.Stdout}, {"stderr", w.p.stderr, &res.Stderr}} {
-		text, note, cut := s.from.text()
+		text, note, cut := s.from.Text()
 		*s.to = text
 		res.Truncated = res.Truncated || cut
 		if note != "" {
@@ -311,7 +312,7 @@ func (w *watch) describe(d *interpreter.Done) {
 		}
 	}
 	w.j.judge.report(res)
-	if text, _, _ := w.p.log.text(); text != "" {
+	if text, _, _ := w.p.log.Text(); text != "" {
 		level := slog.LevelDebug
 		if d.Failure != "" {
 			level = slog.LevelError

@@ -1,13 +1,13 @@
 package interpreter
 
 import (
-	"bytes"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rulvar/rulvar-go/internal/process"
 )
 
 // adopt makes the process the parent of what its descendants leave behind, also
@@ -28,7 +28,7 @@ func killDescendants() int {
 		if !reap() {
 			break
 		}
-		for _, pid := range children() {
+		for _, pid := range process.Children(os.Getpid()) {
 			if syscall.Kill(pid, syscall.SIGKILL) == nil {
 				killed[pid] = true
 			}
@@ -51,40 +51,4 @@ func reap() bool {
 			return true
 		}
 	}
-}
-
-// children returns the living processes whose parent is this one.
-func children() []int {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	self := os.Getpid()
-	var pids []int
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		text, err := os.ReadFile("/proc/" + e.Name() + "/stat")
-		if err != nil {
-			continue
-		}
-		if state, parent, ok := parseStat(text); ok && parent == self && state != 'Z' && state != 'X' {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// parseStat reads the state and the parent of a process from what
-// /proc/<pid>/stat says: "pid (name) state parent …", where the name may hold
-// anything.
-func parseStat(text []byte) (state byte, parent int, ok bool) {
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 2 || len(fields[0]) != 1 || fields[0][0] < 'A' || fields[0][0] > 'z' {
-		return 0, 0, false
-	}
-	parent, err := strconv.Atoi(string(fields[1]))
-	return fields[0][0], parent, err == nil
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"syscall"
+
+	"github.com/rulvar/rulvar-go/internal/process"
 )
 
 // name is the first word of the interpreter's own argv, by which an executable
@@ -67,7 +67,7 @@ func takeOver(version string) int {
 // The interpreter leads a session, and so a process group, of its own, and has
 // no controlling terminal: a command that wants to ask for a password fails.
 func Command(fromHost, toHost, stdout, stderr *os.File) (*exec.Cmd, error) {
-	path, err := executable()
+	path, err := process.Self()
 	if err != nil {
 		return nil, err
 	}
@@ -84,23 +84,4 @@ func Command(fromHost, toHost, stdout, stderr *os.File) (*exec.Cmd, error) {
 		ExtraFiles:  []*os.File{fromHost, toHost, stdout, stderr},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}, nil
-}
-
-// executable names the running program. On Linux it is found although its file
-// was replaced or removed.
-func executable() (string, error) {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "-buildmode" && s.Value != "exe" && s.Value != "pie" {
-				return "", fmt.Errorf("the program is built with -buildmode=%s and cannot be started again as an interpreter", s.Value)
-			}
-		}
-	}
-	if runtime.GOOS == "linux" {
-		const self = "/proc/self/exe"
-		if _, err := os.Stat(self); err == nil {
-			return self, nil
-		}
-	}
-	return os.Executable()
 }

@@ -19,6 +19,8 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/interp"
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/rulvar/rulvar-go/internal/process"
 )
 
 // interpret runs the command in the interpreter.
@@ -177,16 +179,9 @@ func lookup(hc interp.HandlerContext, name string) (path, why string, missing bo
 	return "", err.Error(), false
 }
 
-// run starts a program and waits for it. A program that was written a moment
-// ago may be busy: another process that is being started still holds it open.
+// run starts a program and waits for it.
 func run(make func() *exec.Cmd) error {
-	cmd := make()
-	err := cmd.Start()
-	for delay := time.Millisecond; errors.Is(err, syscall.ETXTBSY) && delay < 300*time.Millisecond; delay *= 2 {
-		time.Sleep(delay)
-		cmd = make()
-		err = cmd.Start()
-	}
+	cmd, err := process.Start(make)
 	if err != nil {
 		return &startError{err}
 	}

@@ -1,4 +1,4 @@
-package interpreter
+package process
 
 import (
 	"os"
@@ -49,4 +49,17 @@ func FuzzParseStat(f *testing.F) {
 		require.True(t, ok)
 		require.Equal(t, 42, parent)
 	})
+}
+
+func TestDescendants(t *testing.T) {
+	require.NotContains(t, Children(os.Getpid()), os.Getpid())
+	found := false
+	for _, d := range Descendants(os.Getppid()) {
+		found = found || d.is.pid == os.Getpid()
+		require.NotEmpty(t, d.is.start)
+	}
+	require.True(t, found)
+	stranger := Descendant{stat{pid: os.Getpid(), start: "another life"}}
+	stranger.Signal(9)
+	require.Empty(t, parseStart([]byte("1 (x) S 1 2")))
 }

@@ -1,4 +1,4 @@
-package shell
+package process
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ import (
 )
 
 // captured is what is kept of a stream that comes in pieces of n bytes.
-func captured(limit int, stream []byte, n int) *capture {
-	c := newCapture(limit)
+func captured(limit int, stream []byte, n int) *Capture {
+	c := NewCapture(limit)
 	for len(stream) > 0 {
 		k := min(n, len(stream))
 		_, _ = c.Write(stream[:k])
@@ -50,7 +50,7 @@ func TestText(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for n := 1; n < 12; n++ {
-				text, note, cut := captured(row.limit, []byte(row.stream), n).text()
+				text, note, cut := captured(row.limit, []byte(row.stream), n).Text()
 				require.Equal(t, row.text, text)
 				require.Equal(t, row.note, note)
 				require.Equal(t, row.cut, cut)
@@ -66,7 +66,7 @@ func TestCaptureKeepsBothEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(2, 40).Draw(t, "limit") / 2 * 2
 		stream := rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "stream")
-		c := newCapture(limit)
+		c := NewCapture(limit)
 		for rest := stream; len(rest) > 0; {
 			k := rapid.IntRange(1, len(rest)).Draw(t, "piece")
 			n, err := c.Write(rest[:k])
@@ -74,7 +74,7 @@ func TestCaptureKeepsBothEnds(t *testing.T) {
 			require.Equal(t, k, n)
 			rest = rest[k:]
 		}
-		head, tail, missing := c.parts()
+		head, tail, missing := c.Parts()
 		if len(stream) <= limit {
 			require.Zero(t, missing)
 			require.True(t, bytes.Equal(stream, head) && len(tail) == 0)
@@ -94,7 +94,7 @@ func FuzzText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, stream []byte, limit int) {
 		limit = 64 + limit&0xff
-		text, note, cut := captured(limit, stream, 7).text()
+		text, note, cut := captured(limit, stream, 7).Text()
 		require.True(t, utf8.ValidString(text))
 		require.NotContains(t, text, "\x00")
 		require.Equal(t, len(stream) > limit/2*2, cut)
@@ -110,19 +110,6 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-func TestPrintable(t *testing.T) {
-	for _, row := range []struct{ name, in, want string }{
-		{"plain", "word", "word"},
-		{"control characters", "a\nb\x1b[2J\x00", "a\uFFFDb\uFFFD[2J\uFFFD"},
-		{"bytes", "a\xff\xfeb", "a\uFFFDb"},
-		{"long", strings.Repeat("x", 300), strings.Repeat("x", 200) + "…"},
-		{"long, with runes", "a" + strings.Repeat("€", 100), "a" + strings.Repeat("€", 66) + "…"},
-		{"long, with bytes", strings.Repeat("\xff", 300), "\uFFFD…"},
-	} {
-		require.Equal(t, row.want, printable(row.in), row.name)
-	}
-}
-
 func BenchmarkCapture(b *testing.B) {
 	for _, size := range []int{64, 4096, 65536} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
@@ -130,7 +117,7 @@ func BenchmarkCapture(b *testing.B) {
 			for i := range piece {
 				piece[i] = byte('a' + rand.IntN(26))
 			}
-			c := newCapture(DefaultMaxOutput)
+			c := NewCapture(64 << 10)
 			b.SetBytes(int64(size))
 			for b.Loop() {
 				_, _ = c.Write(piece)

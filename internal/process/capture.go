@@ -1,4 +1,4 @@
-package shell
+package process
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// capture keeps the beginning and the end of a stream of any length. It is safe
+// Capture keeps the beginning and the end of a stream of any length. It is safe
 // for concurrent use.
-type capture struct {
+type Capture struct {
 	mu    sync.Mutex
 	half  int
 	head  []byte
@@ -18,11 +18,11 @@ type capture struct {
 	total int64
 }
 
-// newCapture returns one that keeps limit bytes.
-func newCapture(limit int) *capture { return &capture{half: limit / 2} }
+// NewCapture returns one that keeps limit bytes.
+func NewCapture(limit int) *Capture { return &Capture{half: limit / 2} }
 
 // Write implements io.Writer. It never fails: what is not kept is counted.
-func (c *capture) Write(p []byte) (int, error) {
+func (c *Capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := len(p)
@@ -48,9 +48,9 @@ func (c *capture) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// parts returns what was kept: the whole stream in head, or its two ends and
+// Parts returns what was kept: the whole stream in head, or its two ends and
 // how many bytes are missing between them.
-func (c *capture) parts() (head, tail []byte, missing int64) {
+func (c *Capture) Parts() (head, tail []byte, missing int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	tail = append(append([]byte(nil), c.tail[c.next:]...), c.tail[:c.next]...)
@@ -61,14 +61,14 @@ func (c *capture) parts() (head, tail []byte, missing int64) {
 	return head, tail, missing
 }
 
-// text returns the stream as text that JSON can carry and a model can read:
+// Text returns the stream as text that JSON can carry and a model can read:
 // cut on rune boundaries, without NUL, valid UTF-8. note says what was done to
 // it beyond the cut, or is empty.
-func (c *capture) text() (text, note string, cut bool) {
-	head, tail, missing := c.parts()
+func (c *Capture) Text() (text, note string, cut bool) {
+	head, tail, missing := c.Parts()
 	if missing > 0 {
 		n := len(head) + len(tail)
-		head, tail = wholeRunes(head), wholeRunesFrom(tail)
+		head, tail = WholeRunes(head), wholeRunesFrom(tail)
 		missing += int64(n - len(head) - len(tail))
 	}
 	bad := badBytes(head) + badBytes(tail)
@@ -86,8 +86,8 @@ func (c *capture) text() (text, note string, cut bool) {
 	return fmt.Sprintf("%s\n[… %d bytes cut …]\n%s", first, missing, last), note, true
 }
 
-// wholeRunes leaves out a rune at the end that is not all there.
-func wholeRunes(b []byte) []byte {
+// WholeRunes leaves out a rune at the end that is not all there.
+func WholeRunes(b []byte) []byte {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if c := b[len(b)-n]; utf8.RuneStart(c) {
 			if c >= utf8.RuneSelf && !utf8.FullRune(b[len(b)-n:]) {

@@ -1,0 +1,115 @@
+package process
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// stat is what is asked of a process.
+type stat struct {
+	pid, parent int
+	start       string // when it began, in clock ticks: with the pid, its identity
+}
+
+// Children returns the living processes whose parent is the process.
+func Children(parent int) []int {
+	var pids []int
+	for _, p := range living() {
+		if p.parent == parent {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
+// Descendant is a process that has another, however far up, as its ancestor.
+type Descendant struct{ is stat }
+
+// Descendants returns the living processes that a process has started, and
+// those have, as far as every process between them still lives.
+func Descendants(of int) []Descendant {
+	byParent := make(map[int][]stat)
+	for _, p := range living() {
+		byParent[p.parent] = append(byParent[p.parent], p)
+	}
+	var all []Descendant
+	for queue := []int{of}; len(queue) > 0; queue = queue[1:] {
+		for _, p := range byParent[queue[0]] {
+			all = append(all, Descendant{p})
+			queue = append(queue, p.pid)
+		}
+		delete(byParent, queue[0]) // whatever the table says, there is no circle
+	}
+	return all
+}
+
+// Signal sends a signal to the process, unless another has its number by now.
+func (d Descendant) Signal(sig syscall.Signal) {
+	if now, ok := read(strconv.Itoa(d.is.pid)); ok && now.start == d.is.start {
+		_ = syscall.Kill(d.is.pid, sig)
+	}
+}
+
+// living lists the processes of the machine that run.
+func living() []stat {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer proc.Close()
+	names, err := proc.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+	var all []stat
+	for _, name := range names {
+		if name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		if p, ok := read(name); ok {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// read asks for one process, which must be living.
+func read(pid string) (stat, bool) {
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		return stat{}, false
+	}
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return stat{}, false
+	}
+	state, parent, ok := parseStat(text)
+	if !ok || state == 'Z' || state == 'X' {
+		return stat{}, false
+	}
+	return stat{pid: n, parent: parent, start: parseStart(text)}, true
+}
+
+// parseStat reads the state and the parent of a process from what
+// /proc/<pid>/stat says: "pid (name) state parent …", where the name may hold
+// anything.
+func parseStat(text []byte) (state byte, parent int, ok bool) {
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 2 || len(fields[0]) != 1 || fields[0][0] < 'A' || fields[0][0] > 'z' {
+		return 0, 0, false
+	}
+	parent, err := strconv.Atoi(string(fields[1]))
+	return fields[0][0], parent, err == nil
+}
+
+// parseStart reads when a process began, or "".
+func parseStart(text []byte) string {
+	const field = 22 - 3 // of /proc/<pid>/stat, behind the name
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) <= field {
+		return ""
+	}
+	return string(fields[field])
+}
