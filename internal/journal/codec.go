@@ -153,7 +153,7 @@ func ParseEntry(line []byte) (*Entry, error) {
 		}
 	}
 	if s.fail == nil {
-		if off := badUTF8(line); off >= 0 {
+		if off := s.badUTF8(); off >= 0 {
 			s.stopAt(off, "the text is not UTF-8")
 		}
 	}

@@ -143,8 +143,10 @@ func (w *lineWriter) raw(n string, v json.RawMessage) {
 			s.stop("more text follows the value")
 		}
 	}
-	if s.fail == nil && !utf8.Valid(v) {
-		s.stopAt(badUTF8(v), "the text is not UTF-8")
+	if s.fail == nil {
+		if off := s.badUTF8(); off >= 0 {
+			s.stopAt(off, "the text is not UTF-8")
+		}
 	}
 	if s.fail != nil {
 		w.refuse(n, fmt.Sprintf("byte %d of the JSON text: %s", s.fail.off, s.fail.msg))

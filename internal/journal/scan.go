@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // maxDepth bounds the nesting of a value, as encoding/json does.
@@ -16,12 +17,23 @@ const maxSafe = 1<<53 - 1
 
 // scanner walks JSON text once, checking its grammar. It decodes nothing but
 // what it is asked for, so a payload costs one look at each byte. Bytes above
-// 0x7f are taken as they come: whoever scans checks the encoding of the whole
-// text once, which is faster.
+// 0x7f are taken as they come: whoever scans checks the encoding of the text,
+// once, if there are any.
 type scanner struct {
 	b    []byte
 	i    int
 	fail *scanError
+	// high has its highs set if a string may hold bytes above 0x7f. Outside of
+	// strings the grammar has none.
+	high uint64
+}
+
+// badUTF8 is [badUTF8] for a text that was scanned to its end.
+func (s *scanner) badUTF8() int {
+	if s.high&highs == 0 {
+		return -1
+	}
+	return badUTF8(s.b)
 }
 
 // scanError says where a text stops being what it should.
@@ -87,10 +99,11 @@ func (s *scanner) str() (body []byte, escaped, ok bool) {
 	if !s.byte('"') {
 		return nil, false, false
 	}
-	start, b, i := s.i, s.b, s.i
+	start, b, i, high := s.i, s.b, s.i, s.high
 	for {
 		for i+8 <= len(b) {
 			w := binary.LittleEndian.Uint64(b[i:])
+			high |= w // also of the bytes behind the string: a false alarm costs a look
 			q, e := w^(ones*'"'), w^(ones*'\\')
 			m := ((q-ones)&^q | (e-ones)&^e | (w-ones*0x20)&^w) & highs
 			if m != 0 {
@@ -103,9 +116,10 @@ func (s *scanner) str() (body []byte, escaped, ok bool) {
 			s.i = i
 			return nil, false, s.stop("unterminated string")
 		}
+		high |= uint64(b[i])
 		switch c := b[i]; {
 		case c == '"':
-			s.i = i + 1
+			s.i, s.high = i+1, high
 			return b[start:i:i], escaped, true
 		case c == '\\':
 			escaped = true
@@ -206,12 +220,13 @@ func hex4(b []byte) rune {
 	return hexDigit(b[0])<<12 | hexDigit(b[1])<<8 | hexDigit(b[2])<<4 | hexDigit(b[3])
 }
 
-// text passes over a string and decodes it.
+// text passes over a string and decodes it. The string shares memory with the
+// text where nothing in it is escaped.
 func (s *scanner) text() (string, bool) {
 	start := s.i
 	body, escaped, ok := s.str()
 	if !ok || !escaped {
-		return string(body), ok
+		return unsafe.String(unsafe.SliceData(body), len(body)), ok
 	}
 	t, ok := unescape(body)
 	if !ok {

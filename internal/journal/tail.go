@@ -54,7 +54,7 @@ const block = 512 // the least that a disk writes whole
 // line and the byte. So are a byte order mark, a sequence number that is not
 // above the one before, and a ref that is not backwards.
 func (p *position) consume(file string, b []byte, emit func(*Entry)) error {
-	c := tailReader{position: p, file: file, b: b, base: p.end, emit: emit, checked: badUTF8(b) < 0}
+	c := tailReader{position: p, file: file, b: b, base: p.end, emit: emit}
 	c.pool.bytes = len(b)
 	if c.base == 0 && bytes.HasPrefix(b, []byte("\ufeff")) {
 		return c.damage(1, 0, "the file begins with a byte order mark; remove it")
@@ -80,12 +80,11 @@ func (p *position) consume(file string, b []byte, emit func(*Entry)) error {
 // tailReader is one reading of a journal's bytes.
 type tailReader struct {
 	*position
-	file    string
-	b       []byte
-	base    int64 // where b begins in the file
-	checked bool  // b is UTF-8
-	emit    func(*Entry)
-	pool    entryPool
+	file string
+	b    []byte
+	base int64 // where b begins in the file
+	emit func(*Entry)
+	pool entryPool
 }
 
 // line reads one line that holds exactly one entry.
@@ -98,8 +97,8 @@ func (c *tailReader) line(line []byte) *scanError {
 			s.stop("more text follows the entry")
 		}
 	}
-	if s.fail == nil && !c.checked {
-		if off := badUTF8(line); off >= 0 {
+	if s.fail == nil {
+		if off := s.badUTF8(); off >= 0 {
 			s.stopAt(off, "the text is not UTF-8")
 		}
 	}
