@@ -229,7 +229,7 @@ func (s *FileStore) takeLockFile(ctx context.Context, op, runID string) (File, e
 		if err != nil {
 			return nil, errs.Wrap(errs.Config, op, path, "cannot lock", errors.Join(err, f.Close()))
 		}
-		if ok && s.stillAt(f, path) != nil {
+		if ok && s.stillAt(f, path) {
 			return f, nil
 		}
 		h := readHolder(f)
@@ -245,16 +245,14 @@ func (s *FileStore) takeLockFile(ctx context.Context, op, runID string) (File, e
 	}
 }
 
-// stillAt describes f if it is the file that path names now; otherwise nil.
-func (s *FileStore) stillAt(f File, path string) fs.FileInfo {
+// stillAt reports whether f is the file that path names now.
+func (s *FileStore) stillAt(f File, path string) bool {
 	mine, err := f.Stat()
 	if err != nil {
-		return nil
+		return false
 	}
-	if now, err := s.fs.Stat(path); err != nil || !s.fs.SameFile(mine, now) {
-		return nil
-	}
-	return mine
+	now, err := s.fs.Stat(path)
+	return err == nil && s.fs.SameFile(mine, now)
 }
 
 // holderOf tells who holds the run's segment lock, if anybody does.

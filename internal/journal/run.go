@@ -24,6 +24,7 @@ type run struct {
 
 	file    sync.Mutex // guards what follows; held for one batch
 	f       File
+	self    fs.FileInfo // of f, when it was opened: which file it is
 	pos     position
 	size    int64 // of the file behind pos
 	named   bool  // the file's name is durable
@@ -227,8 +228,8 @@ func (r *run) acquire(batch []*request) ([]*request, fs.FileInfo, error) {
 			time.Sleep(wait)
 			continue
 		}
-		if info := r.s.stillAt(r.f, r.path); info != nil {
-			return batch, info, nil
+		if now, err := r.s.fs.Stat(r.path); err == nil && r.self != nil && r.s.fs.SameFile(r.self, now) {
+			return batch, now, nil
 		}
 		if err := r.close(); err != nil { // replaced or removed: look again
 			return batch, nil, errs.Wrap(errs.JournalIntegrity, op, r.path, "cannot close the journal", err)
@@ -267,7 +268,11 @@ func (r *run) open(batch []*request) error {
 	if err != nil {
 		return errs.Wrap(errs.JournalIntegrity, "append", r.path, "cannot open the journal", err)
 	}
-	r.f, r.pos, r.size, r.named, r.pending = f, origin(), 0, false, 0
+	self, err := f.Stat()
+	if err != nil {
+		return errs.Wrap(errs.JournalIntegrity, "append", r.path, "cannot tell which file is open", errors.Join(err, f.Close()))
+	}
+	r.f, r.self, r.pos, r.size, r.named, r.pending = f, self, origin(), 0, false, 0
 	return nil
 }
 
@@ -277,7 +282,7 @@ func (r *run) close() error {
 		return nil
 	}
 	err := r.f.Close()
-	r.f, r.pos = nil, origin()
+	r.f, r.self, r.pos = nil, nil, origin()
 	return err
 }
 
@@ -363,8 +368,9 @@ func (r *run) separate() error {
 	if err != nil {
 		return errors.Join(err, f.Close(), r.s.fs.Remove(temp))
 	}
-	err = errors.Join(r.s.fs.SyncDir(r.s.dir), r.f.Close())
-	r.f = f
+	self, unknown := f.Stat()
+	err = errors.Join(unknown, r.s.fs.SyncDir(r.s.dir), r.f.Close())
+	r.f, r.self = f, self
 	r.pos.lines += len(values) - 1
 	r.pos.end, r.pos.open = int64(len(text)), false
 	return err
