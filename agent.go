@@ -21,6 +21,8 @@ type AgentProfile struct {
 	// Fallbacks are models to ask, in order, when the one before stays
 	// overloaded, rate-limited or out of reach after its retries.
 	Fallbacks []string
+	// Routes are the models of its agents beside their loop.
+	Routes Routes
 	// Tools are the tools of its agents where the call names none.
 	Tools []ToolSource
 	// Attestation pins the toolset; a spawn with another is an [ErrConfig].
@@ -45,6 +47,8 @@ type AgentOptions struct {
 	Effort string
 	// Fallbacks replace the profile's.
 	Fallbacks []string
+	// Routes go before the profile's and the engine's, field by field.
+	Routes Routes
 	// Tools replace the profile's; an empty, non-nil list is no tools.
 	Tools []ToolSource
 	// Isolation replaces the profile's.
@@ -279,7 +283,9 @@ func (a *agentRun) boot() error {
 	}
 	a.state, a.resumed, a.saved = *state, true, true
 	for _, u := range a.state.UsageByModel {
-		a.seg.budget.book(u.ServedBy, u.Usage)
+		if err := a.seg.budget.book(u.ServedBy, u.Usage); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -292,7 +298,7 @@ func firstWords(s string) string {
 // finish writes the transcript and the terminal entry and tells the end.
 func (a *agentRun) finish(out agentOutcome) (agentOutcome, error) {
 	out.usage, out.usageByModel, out.turns = a.state.Usage, a.state.UsageByModel, a.state.Turns
-	out.servedBy = a.served().ref
+	out.servedBy = a.loop.served().ref
 	a.seg.addUsage(out.usage)
 	ref, err := a.storeTranscript()
 	if err != nil {

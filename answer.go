@@ -1,69 +1,148 @@
 package rulvar
 
 import (
+	"slices"
 	"strings"
 )
 
 // answer takes a reply without tool calls as the agent's answer, or asks again
 // where it does not fit the schema.
 func (a *agentRun) answer(reply modelReply) (agentOutcome, bool, error) {
-	text := reply.text
-	if reply.finish == FinishMaxTokens && strings.TrimSpace(text) == "" && reply.forced == nil {
-		return a.end(a.limited("the answer was cut before it began: raise the output limit"))
+	if reply.finish == FinishMaxTokens && strings.TrimSpace(reply.text) == "" && reply.forced == nil {
+		return a.end(a.cutShort())
+	}
+	if a.finalize != nil {
+		final, stop := a.finalAnswer()
+		if stop != nil {
+			return a.endWith(stop)
+		}
+		reply = final
 	}
 	if a.schema == nil {
-		out, err := marshalJSON(text)
+		out, err := marshalJSON(reply.text)
 		if err != nil {
 			return agentOutcome{}, false, err
 		}
 		return a.end(agentOutcome{status: AgentOK, output: out})
 	}
+	if a.extract != nil {
+		return a.extractAnswer(reply)
+	}
+	out, again := a.judge(&reply)
+	a.state.Messages = append(a.state.Messages, again...)
+	if out != nil {
+		return a.end(*out)
+	}
+	return agentOutcome{}, false, a.save(nil)
+}
+
+func (a *agentRun) cutShort() agentOutcome {
+	return a.limited("the answer was cut before it began: raise the output limit")
+}
+
+// judge holds a reply to the schema. Where it fits, or the model was asked
+// often enough, out is the agent's end; otherwise messages ask again. messages
+// make the conversation whole in either case.
+func (a *agentRun) judge(reply *modelReply) (out *agentOutcome, messages []Message) {
+	text := reply.text
 	if reply.forced != nil {
 		text = string(reply.forced.Args)
 	}
 	value, issues := a.schema.parseAnswer(text)
 	if issues == nil {
-		a.answerForced(reply, "accepted", false)
-		return a.end(agentOutcome{status: AgentOK, output: value})
+		return &agentOutcome{status: AgentOK, output: value}, reply.forcedResult("accepted", false)
 	}
 	if a.state.SchemaAttempts >= maxSchemaRetries {
-		a.answerForced(reply, "refused", true)
-		return a.end(agentOutcome{status: AgentErrored, err: agentError(AgentErrored, KindSchemaMismatch, "the answer does not fit the schema: "+strings.Join(issues, "; "), false)})
+		err := agentError(AgentErrored, KindSchemaMismatch, "the answer does not fit the schema: "+strings.Join(issues, "; "), false)
+		return &agentOutcome{status: AgentErrored, err: err}, reply.forcedResult("refused", true)
 	}
 	a.state.SchemaAttempts++
 	again := "The answer does not fit the required JSON Schema. Answer again with only the JSON.\n- " + strings.Join(issues[:min(len(issues), 16)], "\n- ")
-	if !a.answerForced(reply, again, true) {
-		a.state.Messages = append(a.state.Messages, Message{Role: RoleUser, Parts: []Part{TextPart(again)}})
+	if messages = reply.forcedResult(again, true); messages == nil {
+		messages = []Message{userText(again)}
 	}
-	return agentOutcome{}, false, a.save(nil)
+	return nil, messages
+}
+
+// finalAnswer has the finalize route write the answer. The instruction is in
+// the request alone. Nothing is checkpointed: a crash asks the loop's last turn
+// again.
+func (a *agentRun) finalAnswer() (modelReply, *ending) {
+	reply, stop := a.ask(&question{line: a.finalize, quiet: true, messages: instructed(a.state.Messages, finalInstruction)})
+	if stop != nil {
+		return reply, stop
+	}
+	a.state.Messages = append(a.state.Messages, reply.message())
+	if reply.finish == FinishMaxTokens && strings.TrimSpace(reply.text) == "" {
+		return reply, &ending{out: a.cutShort()}
+	}
+	return reply, a.refused(&reply)
+}
+
+// extractAnswer has the extract route write what was said as JSON, unless it
+// fits the schema as it is. The exchange is no part of the history, and not
+// checkpointed.
+func (a *agentRun) extractAnswer(said modelReply) (agentOutcome, bool, error) {
+	if value, issues := a.schema.parseAnswer(said.text); issues == nil {
+		return a.end(agentOutcome{status: AgentOK, output: value})
+	}
+	q := &question{line: a.extract, schema: a.schema, quiet: true, messages: instructed(a.state.Messages, extractInstruction)}
+	for {
+		reply, stop := a.ask(q)
+		if stop == nil {
+			stop = a.refused(&reply)
+		}
+		if stop != nil {
+			return a.endWith(stop)
+		}
+		out, again := a.judge(&reply)
+		if out != nil {
+			return a.end(*out)
+		}
+		q.messages = append(append(q.messages, reply.message()), again...)
+	}
+}
+
+const (
+	finalInstruction   = "Now write the final answer. Call no more tools."
+	extractInstruction = "Now give the answer of this conversation as JSON that fits the required JSON Schema, and nothing else."
+)
+
+func userText(text string) Message {
+	return Message{Role: RoleUser, Parts: []Part{TextPart(text)}}
+}
+
+// instructed is a conversation with an instruction at its end, in a list of its
+// own.
+func instructed(messages []Message, text string) []Message {
+	return append(slices.Clone(messages), userText(text))
 }
 
 // emitTool is the tool that a model is made to call with its answer where it
 // can be held to a schema in no other way. It is never dispatched.
 const emitTool = "emit_result"
 
-// answerForced gives the call of [emitTool] its result, so that the history
-// stays whole. It reports whether there was such a call.
-func (a *agentRun) answerForced(reply modelReply, text string, failed bool) bool {
-	if reply.forced == nil {
-		return false
+// forcedResult gives the call of [emitTool] its result, so that the history
+// stays whole; nil where there was no such call.
+func (r *modelReply) forcedResult(text string, failed bool) []Message {
+	if r.forced == nil {
+		return nil
 	}
 	result := map[string]string{"result": text}
 	if failed {
 		result = map[string]string{"error": text}
 	}
-	a.state.Messages = append(a.state.Messages, Message{Role: RoleTool, Parts: []Part{
-		{Type: PartToolResult, ID: reply.forced.ID, Name: emitTool, Result: mustMarshal(result), IsError: failed},
-	}})
-	return true
+	return []Message{{Role: RoleTool, Parts: []Part{
+		{Type: PartToolResult, ID: r.forced.ID, Name: emitTool, Result: mustMarshal(result), IsError: failed},
+	}}}
 }
 
-// tier is how this request is held to the schema.
-func (a *agentRun) tier() StructuredOutputTier {
-	switch tier := a.served().caps.StructuredOutput; {
-	case tier == StructuredNative && a.schema.closed():
+// tier is how a request is held to its schema.
+func (a *agentRun) tier(q *question) StructuredOutputTier {
+	switch tier := q.line.served().caps.StructuredOutput; {
+	case tier == StructuredNative && q.schema.closed():
 		return StructuredNative
-	case (tier == StructuredNative || tier == StructuredForcedTool) && len(a.tools) == 0:
+	case (tier == StructuredNative || tier == StructuredForcedTool) && (q.quiet || len(a.tools) == 0):
 		return StructuredForcedTool
 	}
 	return StructuredPrompt

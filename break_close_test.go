@@ -141,11 +141,19 @@ func TestBreakTools(t *testing.T) {
 		}))
 	engine := rulvartest.NewEngine(t, rulvar.Config{Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m", Logger: quietLog()})
 	w := askShip(tool)
-	h, err := rulvar.Run(ctx, engine, w, "api", nil)
+	var ends []rulvar.ToolEnded
+	h, err := rulvar.Run(ctx, engine, w, "api", &rulvar.RunOptions{OnEvent: func(ev rulvar.Event) {
+		if end, ok := ev.Body.(rulvar.ToolEnded); ok {
+			ends = append(ends, end)
+		}
+	}})
 	require.NoError(t, err)
 	out, err := h.Result(ctx)
 	require.Error(t, err)
 	require.Equal(t, rulvar.RunError, out.Status)
+	require.Len(t, ends, 1, "a start has an end")
+	require.Equal(t, rulvar.ToolError, ends[0].Outcome)
+	require.Equal(t, "interrupted", ends[0].ErrorCode)
 	h, err = rulvar.Resume[string](ctx, engine, w, h.RunID(), nil)
 	require.NoError(t, err)
 	out, err = h.Result(ctx)

@@ -49,9 +49,9 @@ type CostReport struct {
 // answer cost is booked before the next request. So a run oversteps by one
 // request of each agent at work at most. It is safe for concurrent use.
 type budget struct {
-	price   func(model string) *Pricing
-	reserve float64  // of an agent
-	ceiling *float64 // nil is none
+	price   func(model string) (*Pricing, error) // without a price nil
+	reserve float64                              // of an agent
+	ceiling *float64                             // nil is none
 
 	mu        sync.Mutex
 	spent     float64
@@ -71,15 +71,18 @@ func (e *Engine) newBudget(ceiling *float64) *budget {
 	return &budget{price: e.price, reserve: reserve, ceiling: ceiling, byModel: make(map[string]float64), unpriced: make(map[string]Usage)}
 }
 
-// price returns the price of a model: the engine's, or its provider's.
-func (e *Engine) price(ref string) *Pricing {
+// price returns the price of a model: the engine's, or its provider's. The
+// error is for a provider that panics.
+func (e *Engine) price(ref string) (*Pricing, error) {
 	if p, ok := e.cfg.Pricing[ref]; ok {
-		return &p
+		return &p, nil
 	}
-	if p, model, err := e.provider(ref); err == nil {
-		return p.Capabilities(model).Pricing
+	p, model, err := e.provider(ref)
+	if err != nil {
+		return nil, nil // a model of an earlier segment that nobody serves now
 	}
-	return nil
+	caps, err := capabilitiesOf(p, model)
+	return caps.Pricing, err
 }
 
 // seed books what earlier segments have spent. Agents without an end are
@@ -105,7 +108,9 @@ func (b *budget) seed(entries []*Entry) error {
 			if !p.Usage.valid() {
 				return errs.New(errs.JournalOrder, "budget", fmt.Sprintf("entry %d", en.Seq), "the recorded usage is negative")
 			}
-			b.book(p.ServedBy, p.Usage)
+			if err := b.book(p.ServedBy, p.Usage); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -132,25 +137,31 @@ func (s *segment) recordBudget(recorded *float64, applied float64) error {
 	return err
 }
 
-// book adds what a model has used.
-func (b *budget) book(model string, u Usage) {
+// book adds what a model has used. What cannot be priced, because the provider
+// fails, counts as unpriced beside the error.
+func (b *budget) book(model string, u Usage) error {
+	p, err := b.price(model)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := b.price(model)
 	if p == nil {
 		b.unpriced[model] = b.unpriced[model].Add(u)
-		return
+		return err
 	}
 	c := p.cost(u)
 	b.spent += c
 	b.byModel[model] += c
+	return nil
 }
 
 // admit reserves for an agent, or refuses it.
 func (b *budget) admit(model string) (release func(), err error) {
+	p, err := b.price(model)
+	if err != nil {
+		return nil, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ceiling == nil || b.price(model) == nil {
+	if b.ceiling == nil || p == nil {
 		return func() {}, nil
 	}
 	if b.spent+b.committed+b.reserve > *b.ceiling {
@@ -168,9 +179,12 @@ func (b *budget) admit(model string) (release func(), err error) {
 // cannot be paid at all. bytes is the size of the request; four of them count
 // as a token.
 func (b *budget) clamp(model string, bytes, limit int) (int, error) {
+	p, err := b.price(model)
+	if err != nil {
+		return 0, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := b.price(model)
 	if b.ceiling == nil || p == nil || p.OutputUSD == 0 {
 		return limit, nil
 	}

@@ -23,8 +23,8 @@ import (
 // under the name <runId>/ckpt/<seq of the agent's running entry>. Lists are
 // written [] when empty, never null: other readers discard a null. Members
 // this library adds: pending.dispatched, the call whose execution was about to
-// start when the checkpoint was written, and elapsedMs, how long the agent has
-// worked.
+// start when the checkpoint was written, elapsedMs, how long the agent has
+// worked, and callIds, the calls of what a summary has taken the place of.
 
 const checkpointFormat = 0x01
 
@@ -40,6 +40,7 @@ type checkpoint struct {
 	ProviderCalls  json.RawMessage `json:"providerCalls,omitempty"`
 	Pending        *pendingTurn    `json:"pending,omitempty"`
 	ElapsedMs      int64           `json:"elapsedMs,omitempty"`
+	CallIDs        []string        `json:"callIds,omitempty"`
 }
 
 // modelUsage is what one model used in one role.

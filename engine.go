@@ -28,6 +28,8 @@ type Config struct {
 	Model string
 	// Effort is the default reasoning effort, or "".
 	Effort string
+	// Routes are the models that agents are served by beside their loop.
+	Routes Routes
 	// Profiles are the agent profiles by name, for AgentOptions.AgentType.
 	Profiles map[string]*AgentProfile
 	// Toolsets are tools registered under a name, for [Toolset].
@@ -210,6 +212,9 @@ func (e *Engine) check() error {
 			return errs.Wrap(errs.Config, "NewEngine", "Model", "", err)
 		}
 	}
+	if err := e.checkRoutes("Routes", e.cfg.Routes); err != nil {
+		return err
+	}
 	if err := e.cfg.Limits.validate("Limits"); err != nil {
 		return err
 	}
@@ -243,6 +248,9 @@ func (e *Engine) checkProfile(name string, p *AgentProfile) error {
 		if _, _, err := e.provider(p.Model); err != nil {
 			return errs.Wrap(errs.Config, "NewEngine", path+".Model", "", err)
 		}
+	}
+	if err := e.checkRoutes(path+".Routes", p.Routes); err != nil {
+		return err
 	}
 	if err := p.Limits.validate(path + ".Limits"); err != nil {
 		return err

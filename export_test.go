@@ -3,6 +3,7 @@ package rulvar
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/jcs"
@@ -73,4 +74,12 @@ func ResolveUnder(executors map[ExecutorKind]ToolExecutor, tools []*Tool) ([]*To
 		sources = append(sources, t)
 	}
 	return resolveToolset(context.Background(), sources, nil)
+}
+
+// Hurry shortens how long a run waits for a provider that does not heed its
+// context and for a listener that blocks, until the returned function is called.
+func Hurry(grace time.Duration) (restore func()) {
+	stream, listener := streamGrace, listenerGrace
+	streamGrace, listenerGrace = grace, grace
+	return func() { streamGrace, listenerGrace = stream, listener }
 }

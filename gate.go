@@ -189,7 +189,9 @@ func (j *toolJob) awaitApproval(tc *ToolContext, en *Entry, again bool) (execute
 	a.emit(again, tell)
 	disarm := a.seg.armDeadline(en, at)
 	a.clock.pause()
+	j.parked = true
 	sus, err := a.seg.park(a.ctx, en.Seq) // ends the goroutine when the run settles suspended
+	j.parked = false
 	a.clock.resume()
 	disarm()
 	if err != nil {

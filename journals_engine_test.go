@@ -51,6 +51,7 @@ func (x *fixtureRun) config() (rulvar.Config, error) {
 		return cfg, err
 	}
 	cfg.Model = routing["loop"]
+	cfg.Routes = rulvar.Routes{Extract: routing["extract"], Finalize: routing["finalize"], Summarize: routing["summarize"]}
 	var policy *fixturePolicy
 	var limits *fixtureLimits
 	var retry *fixtureRetry

@@ -17,9 +17,6 @@ var fixtureLacks = []struct{ use, feature string }{
 	{"agent.escalation", "escalation"},
 	{"agent.limits.*", "further limits"},
 	{"agent.approach live", "approach tags"},
-	{"route.extract", "an extract route"},
-	{"route.finalize", "a finalize route"},
-	{"compaction", "compaction"},
 	{"workflow.kind", "the orchestrator"},
 	{"argsSchema", "an argument schema of a workflow"},
 	{"options.bodyHash", "the reference's hash of a workflow's source"},
@@ -78,14 +75,6 @@ func (f *fixture) uses(seg *fixtureSegment, live bool) []string {
 	}
 	for _, a := range seg.After {
 		u.add("after." + a.Op)
-	}
-	for _, s := range seg.Script {
-		for _, t := range s.Turns {
-			window := int64(v.Adapter.Caps.ContextWindow)
-			if in := t.Usage["inputTokens"] + t.Usage["outputTokens"]; window > 0 && in*10 >= window*8 {
-				u.add("compaction")
-			}
-		}
 	}
 	list := make([]string, 0, len(u.seen))
 	for use := range u.seen {
@@ -146,13 +135,5 @@ func (u *usesOf) ops(ops []fixtureOp) {
 func (u *usesOf) engine(v *fixture) {
 	for name := range v.Engine {
 		u.add("engine." + name)
-	}
-	var routes map[string]string
-	if json.Unmarshal(v.Engine["routing"], &routes) == nil && u.asks {
-		for role, schema := range map[string]bool{"extract": true, "finalize": false} {
-			if r := routes[role]; r != "" && r != routes["loop"] && (!schema || u.schema) {
-				u.add("route." + role)
-			}
-		}
 	}
 }

@@ -25,11 +25,17 @@ type UsageLimits struct {
 	// StreamIdleTimeout is how long a model may send nothing before its answer
 	// counts as cut. Default two minutes.
 	StreamIdleTimeout time.Duration
+	// CompactAt is the share of the model's context window, above 0 and at most
+	// 1, from which on a conversation is replaced by a summary of it once the
+	// calls of a turn are answered. Default 0.8. A model that does not say how
+	// large its window is gets no summaries.
+	CompactAt float64
 }
 
 const (
 	defaultMaxTurns          = 32
 	defaultStreamIdleTimeout = 2 * time.Minute
+	defaultCompactAt         = 0.8
 )
 
 func (l *UsageLimits) validate(path string) error {
@@ -50,6 +56,9 @@ func (l *UsageLimits) validate(path string) error {
 	}
 	if l.Timeout < 0 || l.StreamIdleTimeout < 0 {
 		return errs.New(errs.Config, "limits", path, "a time must not be negative")
+	}
+	if !(l.CompactAt >= 0 && l.CompactAt <= 1) {
+		return errs.New(errs.Config, "limits", path+".CompactAt", "a share of the context window is between 0 and 1")
 	}
 	return nil
 }
@@ -76,6 +85,12 @@ func mergeLimits(layers ...*UsageLimits) UsageLimits {
 		if out.StreamIdleTimeout == 0 {
 			out.StreamIdleTimeout = l.StreamIdleTimeout
 		}
+		if out.CompactAt == 0 {
+			out.CompactAt = l.CompactAt
+		}
+	}
+	if out.CompactAt == 0 {
+		out.CompactAt = defaultCompactAt
 	}
 	if out.StreamIdleTimeout == 0 {
 		out.StreamIdleTimeout = defaultStreamIdleTimeout

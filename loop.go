@@ -9,8 +9,6 @@ import (
 	"github.com/rulvar/rulvar-go/internal/errs"
 )
 
-const roleLoop = "loop"
-
 // agentRun is one agent at work. It belongs to the goroutine of the Ctx that
 // called it.
 type agentRun struct {
@@ -22,9 +20,11 @@ type agentRun struct {
 	info             AgentInfo
 	stream           bool
 	schema           *compiledSchema
-	modelRef, effort string        // as asked for
-	choices          []modelChoice // that model and its fallbacks
-	choice           int           // that serves now
+	modelRef, effort string     // as asked for
+	loop             modelLine  // that model and its fallbacks
+	extract          *modelLine // nil where the loop answers with the schema
+	finalize         *modelLine // nil where the loop's last word is the answer
+	summarize        *modelLine
 	limits           UsageLimits
 	clock            agentClock
 	isolation        Isolation
@@ -38,17 +38,10 @@ type agentRun struct {
 	resumed bool           // state comes from a checkpoint
 	saved   bool           // a checkpoint exists
 	retries map[string]int // ModelRetry answers in a row, by tool
-}
 
-// modelChoice is a model that may serve an agent.
-type modelChoice struct {
-	ref      string
-	provider Provider
-	model    string
-	caps     Capabilities
+	lastUsage    Usage // of the loop's last answer
+	noCompaction bool  // a summary has failed
 }
-
-func (a *agentRun) served() *modelChoice { return &a.choices[a.choice] }
 
 func (a *agentRun) emit(replayed bool, body EventBody) {
 	a.seg.bus.emit(a.span, a.parentSpan, replayed, body)
@@ -88,33 +81,65 @@ func (a *agentRun) turn() (agentOutcome, bool, error) {
 	if a.state.Turns >= a.limits.MaxTurns {
 		return a.end(a.limited(fmt.Sprintf("the agent has made %d requests, its limit", a.state.Turns)))
 	}
-	a.state.Turns++
-	reply, err := a.request()
-	a.account(reply.usage)
-	if err != nil {
-		if a.ctx.Err() != nil {
-			return a.end(a.stopped())
-		}
-		if errs.CodeOf(err) == errs.BudgetExhausted {
-			return a.unpaid(err)
-		}
-		return a.end(a.failed(err))
+	q := &question{line: &a.loop, messages: a.state.Messages}
+	if a.extract == nil {
+		q.schema = a.schema
 	}
-	if len(a.tools) == 0 {
-		reply.keepForced(a.schema != nil)
+	reply, stop := a.ask(q)
+	if stop != nil {
+		return a.endWith(stop)
 	}
+	a.lastUsage = reply.last
 	a.state.Messages = append(a.state.Messages, reply.message())
-	switch reply.finish {
-	case FinishRefusal:
-		return a.end(a.failed(&ProviderError{Kind: KindTerminal, Message: "the model refused"}))
-	case FinishContextWindow:
-		return a.end(a.failed(&ProviderError{Kind: KindTerminal, Message: "the conversation is larger than the model's context window"}))
+	if stop := a.refused(&reply); stop != nil {
+		return a.endWith(stop)
 	}
 	if len(reply.calls) > 0 && reply.forced == nil {
 		p := &pendingTurn{Awaiting: reply.calls[0], Remaining: reply.calls[1:]}
 		return a.finishTurn(p)
 	}
 	return a.answer(reply)
+}
+
+// ending says that the agent cannot go on: how it ends, and the error that its
+// caller gets where that is not for the outcome to say.
+type ending struct {
+	out agentOutcome
+	err error
+}
+
+// ask asks a model once, in any role, and accounts for it.
+func (a *agentRun) ask(q *question) (modelReply, *ending) {
+	a.state.Turns++
+	reply, err := a.request(q)
+	a.account(q.line, reply.usage)
+	switch {
+	case err == nil:
+	case a.ctx.Err() != nil:
+		return reply, &ending{out: a.stopped()}
+	case errs.CodeOf(err) == errs.BudgetExhausted:
+		// It is recorded as cancelled, so that a run with a higher ceiling can
+		// begin it again.
+		a.state.Turns--
+		return reply, &ending{agentOutcome{status: AgentCancelled, err: agentError(AgentCancelled, KindBudget, err.Error(), false)}, err}
+	default:
+		return reply, &ending{out: a.failed(err)}
+	}
+	if q.quiet || len(a.tools) == 0 {
+		reply.keepForced(q.schema != nil)
+	}
+	return reply, nil
+}
+
+// refused ends an agent whose model does not answer.
+func (a *agentRun) refused(r *modelReply) *ending {
+	switch r.finish {
+	case FinishRefusal:
+		return &ending{out: a.failed(&ProviderError{Kind: KindTerminal, Message: "the model refused"})}
+	case FinishContextWindow:
+		return &ending{out: a.failed(&ProviderError{Kind: KindTerminal, Message: "the conversation is larger than the model's context window"})}
+	}
+	return nil
 }
 
 // end writes the end of the agent.
@@ -126,12 +151,12 @@ func (a *agentRun) end(out agentOutcome) (agentOutcome, bool, error) {
 	return out, true, err
 }
 
-// unpaid ends an agent that the budget stops: it is recorded as cancelled, so
-// that a run with a higher ceiling can begin it again.
-func (a *agentRun) unpaid(err error) (agentOutcome, bool, error) {
-	a.state.Turns--
-	out, finishErr := a.finish(agentOutcome{status: AgentCancelled, err: agentError(AgentCancelled, KindBudget, err.Error(), false)})
-	return out, true, errors.Join(finishErr, err)
+func (a *agentRun) endWith(e *ending) (agentOutcome, bool, error) {
+	if e.err == nil {
+		return a.end(e.out)
+	}
+	out, err := a.finish(e.out)
+	return out, true, errors.Join(err, e.err)
 }
 
 // stopped is the outcome of an agent whose context is done: it was cancelled,
@@ -159,16 +184,20 @@ func asProviderError(err error) *ProviderError {
 	return &ProviderError{Kind: KindTransport, Message: err.Error(), Retryable: true, Err: err}
 }
 
-func (a *agentRun) account(u Usage) {
-	a.seg.budget.book(a.served().ref, u)
+// account books what the model that serves a role has used.
+func (a *agentRun) account(l *modelLine, u Usage) {
+	ref := l.served().ref
+	if err := a.seg.budget.book(ref, u); err != nil {
+		a.log("what a request has cost is not known", "model", ref, "error", err)
+	}
 	a.state.Usage = a.state.Usage.Add(u)
 	for i := range a.state.UsageByModel {
-		if m := &a.state.UsageByModel[i]; m.ServedBy == a.served().ref && m.Role == roleLoop {
+		if m := &a.state.UsageByModel[i]; m.ServedBy == ref && m.Role == l.role {
 			m.Usage = m.Usage.Add(u)
 			return
 		}
 	}
-	a.state.UsageByModel = append(a.state.UsageByModel, modelUsage{ServedBy: a.served().ref, Usage: u, Role: roleLoop})
+	a.state.UsageByModel = append(a.state.UsageByModel, modelUsage{ServedBy: ref, Usage: u, Role: l.role})
 }
 
 // save writes the checkpoint. It is durable when save returns.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -18,7 +17,8 @@ type modelReply struct {
 	calls  []pendingCall
 	forced *pendingCall // the call of emitTool that is the answer
 	finish FinishReason
-	usage  Usage
+	usage  Usage // of all attempts at the answer
+	last   Usage // of this one
 }
 
 // keepForced drops the calls of a model that has no tools, since every call in
@@ -45,10 +45,19 @@ func (r *modelReply) message() Message {
 	return Message{Role: RoleAssistant, Parts: parts}
 }
 
+// question is what an agent asks a model for: a turn of its loop, or one of the
+// requests that only some agents make.
+type question struct {
+	line     *modelLine
+	messages []Message
+	schema   *compiledSchema // of the answer; nil is text
+	quiet    bool            // no tool may be called; the tools are declared all the same
+}
+
 // request sends the conversation and reads the answer, again after a failure
 // that may pass.
-func (a *agentRun) request() (modelReply, error) {
-	if open, err := checkMessages(a.state.Messages); err != nil || len(open) > 0 {
+func (a *agentRun) request(q *question) (modelReply, error) {
+	if open, err := checkMessages(q.messages); err != nil || len(open) > 0 {
 		return modelReply{}, &ProviderError{Kind: KindTerminal, Message: fmt.Sprintf("the conversation is broken: %v, %d calls without a result", err, len(open))}
 	}
 	policy := RetryPolicy{}
@@ -58,27 +67,27 @@ func (a *agentRun) request() (modelReply, error) {
 	policy = policy.withDefaults()
 	var spent Usage
 	for attempt := 1; ; attempt++ {
-		req, err := a.buildRequest()
+		req, err := a.buildRequest(q)
 		if err != nil {
 			return modelReply{usage: spent}, err
 		}
-		reply, err := a.receive(req)
-		spent = spent.Add(reply.usage)
+		reply, err := a.receive(q.line, req)
+		spent = spent.Add(reply.last)
 		reply.usage = spent
 		if err == nil || a.ctx.Err() != nil {
 			return reply, err
 		}
 		pe := asProviderError(err)
 		again := pe.Retryable && attempt < policy.Attempts
-		next := !again && a.mayFallBack(pe)
+		next := !again && q.line.mayFallBack(pe)
 		a.emit(false, AgentFailed{AgentType: a.info.Type, Label: a.info.Label, Kind: pe.Kind, Message: pe.Message, WillRetry: again || next})
 		switch {
 		case next:
-			a.account(spent)
+			a.account(q.line, spent)
 			spent = Usage{}
-			a.choice++
+			*q.line.at++
 			attempt = 0
-			a.log("another model serves the agent", "model", a.served().ref)
+			a.log("another model serves the agent", "model", q.line.served().ref)
 		case !again:
 			return reply, err
 		case !a.pause(policy, attempt, pe.RetryAfter):
@@ -88,32 +97,36 @@ func (a *agentRun) request() (modelReply, error) {
 }
 
 // mayFallBack reports whether the next model shall be asked.
-func (a *agentRun) mayFallBack(pe *ProviderError) bool {
+func (l *modelLine) mayFallBack(pe *ProviderError) bool {
 	switch pe.Kind {
 	case KindTransport, KindOverloaded, KindRateLimit:
-		return pe.Retryable && a.choice+1 < len(a.choices)
+		return pe.Retryable && *l.at+1 < len(l.choices)
 	}
 	return false
 }
 
-func (a *agentRun) buildRequest() (*Request, error) {
+func (a *agentRun) buildRequest(q *question) (*Request, error) {
+	by := q.line.served()
 	req := &Request{
-		Model: a.served().model, Messages: a.project(), Tools: a.declared, Effort: a.effort,
+		Model: by.model, Messages: project(q.messages, by.retention()), Tools: a.declared, Effort: q.line.effort,
 		MaxOutputTokens: a.limits.MaxOutputTokensPerTurn, Agent: a.info,
 	}
+	if q.quiet && len(a.declared) > 0 {
+		req.ToolChoice = "none"
+	}
 	var err error
-	if req.MaxOutputTokens, err = a.seg.budget.clamp(a.served().ref, a.requestBytes(req), req.MaxOutputTokens); err != nil {
+	if req.MaxOutputTokens, err = a.seg.budget.clamp(by.ref, requestBytes(req, q.schema), req.MaxOutputTokens); err != nil {
 		return nil, err
 	}
-	if a.schema == nil {
+	if q.schema == nil {
 		return req, nil
 	}
-	switch a.tier() {
+	switch a.tier(q) {
 	case StructuredNative:
-		req.Schema = a.schema.declared
+		req.Schema = q.schema.declared
 		return req, nil
 	case StructuredForcedTool:
-		req.Tools = []ToolDeclaration{{Name: emitTool, Description: "Give the answer.", Parameters: a.schema.declared}}
+		req.Tools = []ToolDeclaration{{Name: emitTool, Description: "Give the answer.", Parameters: q.schema.declared}}
 		req.ToolChoice = "tool:" + emitTool
 		return req, nil
 	}
@@ -123,14 +136,14 @@ func (a *agentRun) buildRequest() (*Request, error) {
 	}
 	if last >= 0 {
 		m := req.Messages[last]
-		m.Parts = append(append([]Part{}, m.Parts...), TextPart("Answer with nothing but JSON that fits this JSON Schema:\n"+string(a.schema.declared)))
+		m.Parts = append(append([]Part{}, m.Parts...), TextPart("Answer with nothing but JSON that fits this JSON Schema:\n"+string(q.schema.declared)))
 		req.Messages[last] = m
 	}
 	return req, nil
 }
 
 // requestBytes is about how much a request sends, for an estimate of its cost.
-func (a *agentRun) requestBytes(req *Request) int {
+func requestBytes(req *Request, schema *compiledSchema) int {
 	n := 0
 	for _, m := range req.Messages {
 		for _, p := range m.Parts {
@@ -140,20 +153,17 @@ func (a *agentRun) requestBytes(req *Request) int {
 	for _, t := range req.Tools {
 		n += len(t.Name) + len(t.Description) + len(t.Parameters)
 	}
-	if a.schema != nil {
-		n += len(a.schema.declared)
+	if schema != nil {
+		n += len(schema.declared)
 	}
 	return n
 }
 
-func (m *modelChoice) retention() string { return firstSet(m.caps.RetentionKey, m.provider.ID()) }
-
-// project is the conversation as this model may see it: without the private
-// blocks of other providers.
-func (a *agentRun) project() []Message {
-	own := a.served().retention()
-	out := make([]Message, 0, len(a.state.Messages))
-	for _, m := range a.state.Messages {
+// project is a conversation as a model may see it: without the private blocks
+// of others than own.
+func project(messages []Message, own string) []Message {
+	out := make([]Message, 0, len(messages))
+	for _, m := range messages {
 		kept := m.Parts
 		for i, p := range m.Parts {
 			if p.Type == PartRaw && p.Provider != own {
@@ -173,82 +183,8 @@ func (a *agentRun) project() []Message {
 	return out
 }
 
-// receive reads one answer to its end. A stream that ends without saying so is
-// cut, and worth another try.
-func (a *agentRun) receive(req *Request) (reply modelReply, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &ProviderError{Kind: KindTerminal, Message: fmt.Sprintf("the provider panicked: %v", p)}
-		}
-	}()
-	for _, s := range []slots{a.seg.slots, a.seg.e.slots[a.served().provider.ID()]} {
-		free, err := s.acquire(a.ctx)
-		if err != nil {
-			return reply, err
-		}
-		defer free()
-	}
-	ctx, cancel := context.WithCancelCause(a.ctx)
-	defer cancel(nil)
-	idle := time.AfterFunc(a.limits.StreamIdleTimeout, func() { cancel(errStreamIdle) })
-	defer idle.Stop()
-	ended := false
-	var text strings.Builder
-	for ev, streamErr := range a.served().provider.Stream(ctx, req) {
-		idle.Reset(a.limits.StreamIdleTimeout)
-		if streamErr != nil {
-			err, ended = streamErr, true
-			break
-		}
-		switch ev.Type {
-		case StreamText:
-			text.WriteString(ev.Text)
-			a.delta(ev.Text, false)
-		case StreamReasoning:
-			a.delta(ev.Text, true)
-		case StreamToolCall:
-			reply.calls = append(reply.calls, pendingCall{ID: ev.ID, Name: ev.Name, Args: historyArgs([]byte(ev.Arguments))})
-		case StreamRaw:
-			reply.raw = append(reply.raw, Part{Type: PartRaw, Provider: a.served().retention(), Block: ev.Block})
-		case StreamUsage:
-			reply.usage = ev.Usage
-		case StreamFinish:
-			reply.finish, reply.usage, ended = ev.Finish, ev.Usage, true
-		default:
-			err, ended = &ProviderError{Kind: KindTerminal, Message: fmt.Sprintf("the provider sent an unknown event %q", ev.Type)}, true
-		}
-		if ended || ctx.Err() != nil { // a provider may not heed its context
-			break
-		}
-	}
-	if !reply.usage.valid() && err == nil && ended {
-		err = &ProviderError{Kind: KindTransport, Message: "the provider broke its contract: negative usage"}
-	}
-	if !reply.usage.valid() { // never counted, whatever else has failed
-		reply.usage = Usage{}
-	}
-	reply.text = strings.ToValidUTF8(text.String(), "\uFFFD")
-	switch {
-	case a.ctx.Err() != nil && (!ended || err != nil):
-		return reply, context.Cause(a.ctx)
-	case context.Cause(ctx) == errStreamIdle && (!ended || err != nil):
-		return reply, &ProviderError{Kind: KindTransport, Message: fmt.Sprintf("the model sent nothing for %s", a.limits.StreamIdleTimeout), Retryable: true}
-	case err != nil:
-		return reply, err
-	case !ended:
-		return reply, &ProviderError{Kind: KindTransport, Message: "the answer was cut before its end", Retryable: true}
-	}
-	return reply, a.checkReply(&reply)
-}
-
-func (a *agentRun) delta(text string, reasoning bool) {
-	if a.stream {
-		a.emit(false, AgentDelta{Delta: text, Reasoning: reasoning})
-	}
-}
-
 // checkReply holds a finished answer to the provider's side of the contract.
-func (a *agentRun) checkReply(r *modelReply) error {
+func (a *agentRun) checkReply(asked []Message, r *modelReply) error {
 	fault := func(format string, args ...any) error {
 		return &ProviderError{Kind: KindTransport, Message: "the provider broke its contract: " + fmt.Sprintf(format, args...)}
 	}
@@ -263,7 +199,10 @@ func (a *agentRun) checkReply(r *modelReply) error {
 		}
 	}
 	seen := make(map[string]bool)
-	for _, m := range a.state.Messages {
+	for _, id := range a.state.CallIDs {
+		seen[id] = true
+	}
+	for _, m := range asked {
 		for _, p := range m.Parts {
 			if p.Type == PartToolCall {
 				seen[p.ID] = true

@@ -45,7 +45,9 @@ type RunOptions struct {
 	// changes with what must not change under a run.
 	ConfigFingerprint string
 	// OnEvent sees every event from the first. It is called in order, one
-	// event at a time.
+	// event at a time. The run waits while it is called, for ten seconds at
+	// most; then it goes on and the events that follow wait for the listener.
+	// Events that wait at the run's end longer than that are not delivered.
 	OnEvent func(Event)
 }
 
@@ -245,6 +247,7 @@ func runBody[A, R any](c *Ctx, w *Workflow[A, R], args A, out *R) (json.RawMessa
 // start tells that the segment runs and runs the body.
 func (s *segment) start(onEvent func(Event), resumed bool, body func(*Ctx) (json.RawMessage, error)) {
 	s.bus = newEventBus(s.runID, s.number-1, s.e.cfg.EventBuffer)
+	s.bus.log = s.e.log
 	if onEvent != nil {
 		s.bus.on(onEvent)
 	}

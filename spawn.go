@@ -37,12 +37,9 @@ func (c *Ctx) resolveAgent(prompt string, opts *AgentOptions, schema *compiledSc
 	if opts.Fallbacks != nil {
 		fallbacks = opts.Fallbacks
 	}
-	for _, ref := range append([]string{a.modelRef}, fallbacks...) {
-		p, model, err := e.provider(ref)
-		if err != nil {
-			return refuse("", err)
-		}
-		a.choices = append(a.choices, modelChoice{ref: ref, provider: p, model: model, caps: p.Capabilities(model)})
+	var err error
+	if a.loop, err = e.line(roleLoop, a.effort, append([]string{a.modelRef}, fallbacks...)...); err != nil {
+		return refuse("", err)
 	}
 	if err := opts.Limits.validate("AgentOptions.Limits"); err != nil {
 		return nil, err
@@ -63,6 +60,9 @@ func (c *Ctx) resolveAgent(prompt string, opts *AgentOptions, schema *compiledSc
 	}
 	if err := a.resolveTools(sources, profile); err != nil {
 		return nil, err
+	}
+	if err := a.resolveRoutes(mergeRoutes(opts.Routes, profile.Routes, e.cfg.Routes)); err != nil {
+		return refuse("", err)
 	}
 	return a, a.compileChain(profile)
 }

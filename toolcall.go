@@ -52,6 +52,7 @@ func (a *agentRun) finishTurn(p *pendingTurn) (agentOutcome, bool, error) {
 	if stop != nil {
 		return a.end(*stop)
 	}
+	a.compact()
 	return agentOutcome{}, false, a.save(nil)
 }
 
@@ -95,6 +96,8 @@ type toolJob struct {
 	verdict Evaluation
 	began   time.Time
 	judged  bool
+	parked  bool // waits for an approval
+	told    bool // its end
 }
 
 // run judges the call, executes it where it may run, and returns its result.
@@ -108,6 +111,7 @@ func (j *toolJob) run() (executedCall, error) {
 		start.Risk = j.tool.cfg.Risk
 	}
 	a.emit(j.awaited, start)
+	defer j.close()
 	if j.tool == nil {
 		a.state.ToolCallsUsed++
 		return j.fail("unknown-tool", map[string]any{"error": fmt.Sprintf("there is no tool %q; there are: %s", j.call.Name, listNames(a.byName))}), nil
@@ -127,6 +131,15 @@ func (j *toolJob) run() (executedCall, error) {
 	})
 	j.judged = true
 	return j.gate(tc)
+}
+
+// close tells the end of a call that has none: its tool has ended the
+// goroutine, or a record could not be written. A call that is still parked when
+// the run settles ends in a later segment.
+func (j *toolJob) close() {
+	if !j.told && !j.parked {
+		j.a.emit(false, j.ended(ToolError, "interrupted"))
+	}
 }
 
 // context makes the ToolContext of the call.
@@ -260,6 +273,7 @@ func (j *toolJob) deny(text string) executedCall {
 
 // ended is the tool:end event of the call, with what the chain said.
 func (j *toolJob) ended(outcome ToolOutcome, code string) ToolEnded {
+	j.told = true
 	e := ToolEnded{
 		ToolName: j.call.Name, ToolCallID: j.call.ID, Outcome: outcome,
 		DurationMs: time.Since(j.began).Milliseconds(), ErrorCode: code,
