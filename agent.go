@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/jcs"
@@ -58,6 +57,11 @@ type AgentOptions struct {
 	Schema json.RawMessage
 	// Key stands in for the prompt in the call's identity.
 	Key string
+	// SecondAttempt makes another agent of the call where the first has failed.
+	SecondAttempt *SecondAttempt
+	// Approach names the way in which the task is tried. It is recorded once,
+	// for those who compare attempts, and is no part of the identity.
+	Approach string
 	// Label is for events and policy closures.
 	Label  string
 	Limits *UsageLimits
@@ -167,57 +171,6 @@ type agentOutcome struct {
 	transcriptRef string
 	err           *Error
 	entryRef      int64
-}
-
-// agent resolves a call, asks the journal, and runs the loop where the journal
-// does not hold the answer.
-func (c *Ctx) agent(prompt string, opts *AgentOptions, schema *compiledSchema) (agentOutcome, error) {
-	a, err := c.resolveAgent(prompt, opts, schema)
-	if err != nil {
-		return agentOutcome{}, err
-	}
-	keys, err := a.identity(opts.Key).Keys()
-	if err != nil {
-		return agentOutcome{}, err
-	}
-	s := c.seg
-	mode, err := opts.Replay.mode()
-	if err != nil {
-		return agentOutcome{}, err
-	}
-	m := s.matchIn(c.scope, keys, mode)
-	switch m.Disposition {
-	case replay.Replay:
-		return a.replayed(m.Op)
-	case replay.Skip:
-		return agentOutcome{status: AgentSkipped}, nil
-	}
-	if s.dryRun {
-		return agentOutcome{}, errs.New(errs.JournalMiss, "dry run", s.runID, fmt.Sprintf("an agent would be asked: %q", firstWords(prompt)))
-	}
-	if err := c.Err(); err != nil {
-		return agentOutcome{}, context.Cause(c)
-	}
-	release, err := s.budget.admit(a.modelRef)
-	if err != nil {
-		return agentOutcome{}, err
-	}
-	defer release()
-	if m.Disposition == replay.RerunDangling {
-		a.running = m.Op.Start
-		if err := a.boot(); err != nil {
-			return agentOutcome{}, err
-		}
-	} else {
-		a.running = &Entry{
-			Scope: c.scope, Key: keys(journal.HashVersion), Kind: journal.KindAgent, Status: journal.StatusRunning,
-			SpanID: a.span, StartedAt: stamp(time.Now()), MemoizeOutcome: opts.MemoizeOutcome, Value: a.runningValue(),
-		}
-		if err := s.append(a.running); err != nil {
-			return agentOutcome{}, err
-		}
-	}
-	return a.run()
 }
 
 // replayed returns what the journal holds of the agent and retells its start

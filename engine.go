@@ -52,6 +52,11 @@ type Config struct {
 	// ReserveUSD is what an agent must find unspent to be admitted under a
 	// budget. Default 0.5.
 	ReserveUSD float64
+	// WireIntents records each request to a model durably before it is sent, and
+	// its end: one more synced write a request, and one that need not wait. A
+	// resume of a run that died in between is refused until it is told, by
+	// ResumeOptions.AcknowledgeWireIntents, that a request may be paid twice.
+	WireIntents bool
 	// Retry is when failed requests are sent again; nil is the default.
 	Retry *RetryPolicy
 	// MaxDepth is how deep workflows may nest. Default 1; at most 4.

@@ -52,6 +52,7 @@ func (x *fixtureRun) config() (rulvar.Config, error) {
 	}
 	cfg.Model = routing["loop"]
 	cfg.Routes = rulvar.Routes{Extract: routing["extract"], Finalize: routing["finalize"], Summarize: routing["summarize"]}
+	var receipts string
 	var policy *fixturePolicy
 	var limits *fixtureLimits
 	var retry *fixtureRetry
@@ -60,7 +61,7 @@ func (x *fixtureRun) config() (rulvar.Config, error) {
 		FlatReserveUsd float64
 		MaxDepth       int
 	}
-	for name, v := range map[string]any{"budgetDefaults": &budget, "permissions": &policy, "limits": &limits, "retry": &retry, "profiles": &profiles} {
+	for name, v := range map[string]any{"billingReceipts": &receipts, "budgetDefaults": &budget, "permissions": &policy, "limits": &limits, "retry": &retry, "profiles": &profiles} {
 		if err := x.member(name, v); err != nil {
 			return cfg, err
 		}
@@ -73,6 +74,7 @@ func (x *fixtureRun) config() (rulvar.Config, error) {
 	}
 	cfg.ReserveUSD, cfg.MaxDepth = budget.FlatReserveUsd, budget.MaxDepth
 	cfg.Limits = limits.options()
+	cfg.WireIntents = receipts == "intent"
 	if policy != nil {
 		layer := policy.config()
 		cfg.Permissions = &layer

@@ -2,6 +2,8 @@ package rulvar_test
 
 import (
 	"encoding/json"
+
+	rulvar "github.com/rulvar/rulvar-go"
 )
 
 // fixture is one scenario of testdata/journals: what was done to make its
@@ -70,6 +72,10 @@ type fixtureOp struct {
 	Limits            *fixtureLimits
 	Retry             *fixtureRetry
 	MemoizeOutcome    bool
+	Fallback          *struct {
+		Model string
+		On    []rulvar.AttemptEnd
+	}
 
 	Deps  []json.RawMessage
 	Error string

@@ -108,18 +108,30 @@ func (j *fixtureJournal) translate(key string, other *fixtureJournal) string {
 func (j *fixtureJournal) appendedFacts(entries []*rulvar.Entry) []string {
 	facts := []string{}
 	for _, en := range entries {
-		if en.Kind == journal.KindDecision {
-			var d struct{ DecisionType string }
-			_ = json.Unmarshal(en.Value, &d)
-			switch d.DecisionType {
-			case "provider-call", "provider-intent", "spawn-admission", "approval_consumed", "run_settle":
-				continue
-			}
+		if !accounting(en) && decisionType(en) != "run_settle" {
+			facts = append(facts, j.entryFacts(en))
 		}
-		facts = append(facts, j.entryFacts(en))
 	}
 	sort.Strings(facts)
 	return facts
+}
+
+// accounting reports whether an entry is one that each system writes or leaves
+// out as it sees fit.
+func accounting(en *rulvar.Entry) bool {
+	switch decisionType(en) {
+	case "provider-call", "provider-intent", "spawn-admission", "approval_consumed":
+		return true
+	}
+	return false
+}
+
+func decisionType(en *rulvar.Entry) string {
+	var d struct{ DecisionType string }
+	if en.Kind == journal.KindDecision {
+		_ = json.Unmarshal(en.Value, &d)
+	}
+	return d.DecisionType
 }
 
 func (j *fixtureJournal) entryFacts(en *rulvar.Entry) string {

@@ -12,25 +12,20 @@ import (
 // feature. A scenario with such a use is skipped. The table shrinks as features
 // arrive.
 var fixtureLacks = []struct{ use, feature string }{
-	{"agent.fallback", "a fallback model after a failed call"},
 	{"agent.isolation.worktree", "worktree isolation"},
 	{"agent.escalation", "escalation"},
 	{"agent.limits.*", "further limits"},
-	{"agent.approach live", "approach tags"},
 	{"workflow.kind", "the orchestrator"},
 	{"argsSchema", "an argument schema of a workflow"},
 	{"options.bodyHash", "the reference's hash of a workflow's source"},
-	{"engine.billingReceipts", "billing intents"},
-	{"options.acknowledgeOpenWireIntents", "billing intents"},
 	{"engine.onEscalation", "escalation"},
-	{"after.mutate", "surgery on the store between segments"},
 }
 
 // fixtureKnown is what the interpreter of this test understands.
 var fixtureKnown = strings.Fields(`
 	agent.op agent.as agent.catch agent.prompt agent.agentType agent.label agent.model agent.effort agent.key
 	agent.tools agent.schema agent.isolation agent.limits agent.onError agent.memoizeOutcome agent.result
-	agent.replay agent.retry agent.approach agent.limits.maxTurns agent.limits.maxToolCalls
+	agent.replay agent.retry agent.fallback agent.approach agent.limits.maxTurns agent.limits.maxToolCalls
 	agent.limits.maxOutputTokensPerTurn agent.limits.timeoutMs agent.limits.streamIdleTimeoutMs
 	step.op step.as step.catch step.label step.key step.deps step.result step.error
 	awaitExternal.op awaitExternal.as awaitExternal.catch awaitExternal.key awaitExternal.prompt awaitExternal.schema
@@ -39,9 +34,9 @@ var fixtureKnown = strings.Fields(`
 	phase.op phase.as phase.catch phase.name phase.body
 	workflow.op workflow.as workflow.catch workflow.name workflow.args workflow.key
 	now.op now.as random.op random.as random.key uuid.op uuid.as
-	engine.routing engine.permissions engine.profiles engine.limits engine.retry engine.budgetDefaults options.budgetUsd options.run options.configFingerprint
-	options.dryRun options.invalidate options.args options.name options.tags
-	after.resolveOnHandle after.offline after.sleep`)
+	engine.routing engine.permissions engine.profiles engine.limits engine.retry engine.budgetDefaults engine.billingReceipts options.budgetUsd options.run options.configFingerprint
+	options.dryRun options.invalidate options.args options.name options.tags options.acknowledgeOpenWireIntents
+	after.resolveOnHandle after.offline after.sleep after.mutate`)
 
 // needs names the feature that a segment lacks, or "". live says that the
 // segment is performed to make a history: then also what matters only to work
@@ -115,9 +110,6 @@ func (u *usesOf) ops(ops []fixtureOp) {
 		u.tool = u.tool || len(o.Tools) > 0
 		if strings.Contains(string(o.Isolation), "worktree") {
 			u.add("agent.isolation.worktree")
-		}
-		if o.Approach != "" && u.live {
-			u.add("agent.approach live")
 		}
 		var limits map[string]json.RawMessage
 		if json.Unmarshal(o.members["limits"], &limits) == nil {

@@ -126,6 +126,8 @@ func (x *fixtureRun) start(ctx context.Context) (*rulvar.RunHandle[json.RawMessa
 		Run        struct{ BudgetUSD float64 }
 
 		ConfigFingerprint string
+
+		AcknowledgeOpenWireIntents bool
 	}
 	for _, layer := range []map[string]json.RawMessage{x.f.RunOptions, x.seg.Options} {
 		text, err := json.Marshal(layer)
@@ -143,7 +145,7 @@ func (x *fixtureRun) start(ctx context.Context) (*rulvar.RunHandle[json.RawMessa
 	if x.seg.Mode == "run" {
 		return rulvar.Run(ctx, x.engine, w, args, &rulvar.RunOptions{RunID: x.f.RunID, Name: opts.Name, Tags: opts.Tags, BudgetUSD: opts.BudgetUSD, ConfigFingerprint: opts.ConfigFingerprint, OnEvent: x.onEvent})
 	}
-	resume := &rulvar.ResumeOptions[json.RawMessage]{DryRun: opts.DryRun, Invalidate: opts.Invalidate, BudgetUSD: opts.Run.BudgetUSD, ConfigFingerprint: opts.ConfigFingerprint, OnEvent: x.onEvent}
+	resume := &rulvar.ResumeOptions[json.RawMessage]{DryRun: opts.DryRun, Invalidate: opts.Invalidate, BudgetUSD: opts.Run.BudgetUSD, ConfigFingerprint: opts.ConfigFingerprint, AcknowledgeWireIntents: opts.AcknowledgeOpenWireIntents, OnEvent: x.onEvent}
 	if args != nil {
 		resume.Args = &args
 	}

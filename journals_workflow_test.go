@@ -117,7 +117,10 @@ func (x *fixtureRun) agentOp(c *rulvar.Ctx, o *fixtureOp, vars fixtureVars) (jso
 func (x *fixtureRun) agentOptions(o *fixtureOp, vars fixtureVars) (*rulvar.AgentOptions, error) {
 	opts := &rulvar.AgentOptions{
 		AgentType: o.AgentType, Label: o.Label, Model: o.Model, Effort: o.Effort, Schema: o.Schema,
-		Limits: o.Limits.options(), MemoizeOutcome: o.MemoizeOutcome, Replay: rulvar.ReplayMode(o.Replay),
+		Limits: o.Limits.options(), MemoizeOutcome: o.MemoizeOutcome, Replay: rulvar.ReplayMode(o.Replay), Approach: o.Approach,
+	}
+	if f := o.Fallback; f != nil {
+		opts.SecondAttempt = &rulvar.SecondAttempt{Model: f.Model, On: f.On}
 	}
 	var err error
 	if o.Key != nil {

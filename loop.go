@@ -113,8 +113,11 @@ func (a *agentRun) ask(q *question) (modelReply, *ending) {
 	a.state.Turns++
 	reply, err := a.request(q)
 	a.account(q.line, reply.usage)
+	lost, isLost := errors.AsType[unrecorded](err)
 	switch {
 	case err == nil:
+	case isLost:
+		return reply, &ending{agentOutcome{status: AgentCancelled, err: agentError(AgentCancelled, "", err.Error(), false)}, lost.error}
 	case a.ctx.Err() != nil:
 		return reply, &ending{out: a.stopped()}
 	case errs.CodeOf(err) == errs.BudgetExhausted:

@@ -32,6 +32,9 @@ func resumeSegment[A, R any](ctx context.Context, s *segment, w *Workflow[A, R],
 	if err := s.checkVersion(w.hash(), w.version, opts.RefuseVersion); err != nil {
 		return args, err
 	}
+	if err := s.refuseOpenIntents(opts.AcknowledgeWireIntents); err != nil {
+		return args, err
+	}
 	text := s.meta.Args
 	if opts.Args != nil {
 		_, hash, err := encodeArgs(*opts.Args)
@@ -188,6 +191,10 @@ func (s *segment) beginResume(ctx context.Context, budgetUSD float64) error {
 			s.e.forget(s)
 			return err
 		}
+	}
+	if err := s.acknowledgeIntents(); err != nil {
+		s.e.forget(s)
+		return err
 	}
 	s.meta.Status, s.meta.Segments, s.meta.UpdatedAt = string(RunRunning), s.number, stamp(time.Now())
 	if err := s.e.store.PutMeta(ctx, s.meta, s.lock); err != nil {

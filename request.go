@@ -2,6 +2,7 @@ package rulvar
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -71,10 +72,13 @@ func (a *agentRun) request(q *question) (modelReply, error) {
 		if err != nil {
 			return modelReply{usage: spent}, err
 		}
-		reply, err := a.receive(q.line, req)
+		reply, err := a.exchange(q.line, attempt, req)
 		spent = spent.Add(reply.last)
 		reply.usage = spent
 		if err == nil || a.ctx.Err() != nil {
+			return reply, err
+		}
+		if _, lost := errors.AsType[unrecorded](err); lost {
 			return reply, err
 		}
 		pe := asProviderError(err)

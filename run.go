@@ -67,6 +67,9 @@ type ResumeOptions[A any] struct {
 	// ConfigFingerprint, where it is not "", must equal the recorded one, if
 	// there is one.
 	ConfigFingerprint string
+	// AcknowledgeWireIntents lets a run go on that died while a request was
+	// under way; see Config.WireIntents.
+	AcknowledgeWireIntents bool
 	// RefuseVersion makes another workflow version an error, not a warning.
 	RefuseVersion bool
 	// OnEvent sees every event from the first.

@@ -15,7 +15,10 @@ import (
 //	approval_revoked       {targetRef, principal, reason}; key "approval-revoked:<targetRef>"
 //	approval_consumed      {targetRef, toolCallId}; key "approval-consumed:<targetRef>"
 //	operation_invalidated  {targetRef}; key "operation-invalidated:<targetRef>"
-//	provider-call          {agentRef, …}; read for its place alone
+//	provider-intent        {agentRef, ordinal, …}; a request is about to be sent
+//	provider-call          {agentRef, record: {ordinal, …}}; it has ended
+//	open_wire_intents_acknowledged  {segment, count}; no earlier intent is open
+//	model.fallback         {targetRef, trigger, model}; no key
 //
 // A revoked grant is a deny from then on. A consumed grant may be used by the
 // call that it names and by no other; the mark is written before the call is
@@ -27,7 +30,10 @@ const (
 	DecisionRevoked     = "approval_revoked"
 	DecisionConsumed    = "approval_consumed"
 	DecisionInvalidated = "operation_invalidated"
-	decisionCall        = "provider-call"
+	DecisionFallback    = "model.fallback"
+	DecisionIntent      = "provider-intent"
+	DecisionCall        = "provider-call"
+	DecisionIntentsAck  = "open_wire_intents_acknowledged"
 )
 
 // Revocation is an approval_revoked decision.
@@ -78,16 +84,20 @@ func (f *Fold) decide(e *journal.Entry) error {
 		return f.revoke(e, members)
 	case DecisionConsumed:
 		return f.consume(e, members)
+	case DecisionFallback:
+		f.fallback(members)
 	case DecisionInvalidated:
 		target, err := f.targetRef(e, members)
 		if err != nil {
 			return err
 		}
 		f.invalidated[target] = true
-	case decisionCall:
-		if agent, ok := seqMember(members, "agentRef"); ok {
-			f.lastCall[agent] = e.Seq
-		}
+	case DecisionIntent:
+		f.intend(e, members)
+	case DecisionCall:
+		f.called(e, members)
+	case DecisionIntentsAck:
+		clear(f.intents)
 	}
 	return nil
 }

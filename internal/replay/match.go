@@ -218,24 +218,23 @@ func (m *Matcher) index(op *Operation) {
 // failure that was memoized, a dangling one, a failed one. So completed work
 // is not paid again because an earlier attempt had failed.
 func (m *Matcher) Match(scope string, keys Keys, mode Mode) Result {
-	var queues [MaxHashVersion]*queue
-	for v := MinHashVersion; v <= MaxHashVersion && keys != nil && (mode == Scoped || mode == Cache); v++ {
-		k := keyVersion{v, keys(v)}
-		switch {
-		case k.key == "":
-		case mode == Scoped:
-			queues[v-1] = m.scoped[scopedKey{scope, k}]
-		default:
-			queues[v-1] = m.anywhere[k]
-		}
-	}
-	op := first(queues[:])
+	return m.MatchSettled(scope, keys, mode, nil)
+}
+
+// MatchSettled is [Matcher.Match] for a call whose failure may be settled: one
+// that would run again is replayed where settled says so, unless it was
+// invalidated. Nil settles nothing.
+func (m *Matcher) MatchSettled(scope string, keys Keys, mode Mode, settled func(*Operation) bool) Result {
+	op := m.find(scope, keys, mode)
 	if op == nil {
 		m.misses++
 		return Result{Disposition: Live}
 	}
 	op.consumed = true
 	res := Result{Disposition: m.disposition(op), Op: op}
+	if res.Disposition == Rerun && !m.invalidated[op.Start.Seq] && settled != nil && settled(op) {
+		res.Disposition = Replay
+	}
 	switch res.Disposition {
 	case Replay:
 		m.hits++
@@ -248,6 +247,31 @@ func (m *Matcher) Match(scope string, keys Keys, mode Mode) Result {
 		m.reruns++
 	}
 	return res
+}
+
+// Peek says what [Matcher.Match] would answer now, without binding.
+func (m *Matcher) Peek(scope string, keys Keys, mode Mode) Disposition {
+	op := m.find(scope, keys, mode)
+	if op == nil {
+		return Live
+	}
+	return m.disposition(op)
+}
+
+// find returns the best operation for a call that is still free, or nil.
+func (m *Matcher) find(scope string, keys Keys, mode Mode) *Operation {
+	var queues [MaxHashVersion]*queue
+	for v := MinHashVersion; v <= MaxHashVersion && keys != nil && (mode == Scoped || mode == Cache); v++ {
+		k := keyVersion{v, keys(v)}
+		switch {
+		case k.key == "":
+		case mode == Scoped:
+			queues[v-1] = m.scoped[scopedKey{scope, k}]
+		default:
+			queues[v-1] = m.anywhere[k]
+		}
+	}
+	return first(queues[:])
 }
 
 // Preview returns the counts so far and what no call has asked for.
