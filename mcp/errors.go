@@ -62,6 +62,7 @@ func (e *CallError) Unwrap() []error {
 
 var (
 	errClosed      = errors.New("the source is closed")
+	errEnded       = errors.New("the connection was closed")
 	errNotAnswered = errors.New("the server does not answer")
 )
 

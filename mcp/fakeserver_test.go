@@ -121,11 +121,11 @@ func (f *fake) list(m *message) {
 		return
 	case "flood":
 		for {
-			f.line(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
+			fmt.Fprintln(f.out, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 		}
 	case "ask":
 		for n := 0; ; n++ {
-			f.line(`{"jsonrpc":"2.0","id":"q%d","method":"ping"}`, n)
+			fmt.Fprintf(f.out, `{"jsonrpc":"2.0","id":"q%d","method":"ping"}`+"\n", n)
 		}
 	case "list": // the answer is the test's
 		f.result(m.ID, f.arg)

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,11 +91,14 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 				}
 				return nil, c.fail(err)
 			}
-			c.queue = decodeLine(line)
+			c.queue, err = decodeLine(line)
+			if err == nil && len(c.queue) == 0 {
+				err = c.guard.stray()
+			}
+			if err != nil {
+				return nil, c.fail(err)
+			}
 			if len(c.queue) == 0 {
-				if err := c.guard.stray(); err != nil {
-					return nil, c.fail(err)
-				}
 				continue
 			}
 		}
@@ -110,27 +114,38 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// decodeLine returns the messages of a line; none if it is something else.
-func decodeLine(line []byte) []jsonrpc.Message {
+// decodeLine returns the messages of a line; none if it is something else, such
+// as what a program prints. A line that was meant as a message and cannot be
+// read is an error: somebody may wait for it.
+func decodeLine(line []byte) ([]jsonrpc.Message, error) {
 	line = validText(line)
-	if len(line) > 0 && line[0] == '[' {
-		var raws []json.RawMessage
-		if json.Unmarshal(line, &raws) != nil {
-			return nil
+	if len(line) == 0 || line[0] != '[' {
+		msg, err := jsonrpc.DecodeMessage(line)
+		if err != nil {
+			return nil, unreadable(line, err)
 		}
-		var batch []jsonrpc.Message
-		for _, raw := range raws {
-			if msg, err := jsonrpc.DecodeMessage(raw); err == nil {
-				batch = append(batch, msg)
-			}
-		}
-		return batch
+		return []jsonrpc.Message{msg}, nil
 	}
-	msg, err := jsonrpc.DecodeMessage(line)
-	if err != nil {
+	var raws []json.RawMessage
+	if err := json.Unmarshal(line, &raws); err != nil {
+		return nil, unreadable(line, err)
+	}
+	var batch []jsonrpc.Message
+	for _, raw := range raws {
+		msg, err := jsonrpc.DecodeMessage(raw)
+		if err != nil {
+			return nil, unreadable(raw, err)
+		}
+		batch = append(batch, msg)
+	}
+	return batch, nil
+}
+
+func unreadable(line []byte, err error) error {
+	if !bytes.Contains(line, []byte(`"jsonrpc"`)) {
 		return nil
 	}
-	return []jsonrpc.Message{msg}
+	return fmt.Errorf("the server sends a message that cannot be read: %s", clip(foreignText(err.Error())))
 }
 
 // admit returns what the SDK gets of a message, or nothing.

@@ -73,7 +73,7 @@ func dial(ctx context.Context, s *Source) (*session, error) {
 	if g.cs != nil {
 		_ = g.cs.Close()
 	}
-	sess.stop(errClosed)
+	sess.stop(errEnded)
 	l.finish(s.opts.Timeouts.Close)
 	if hint := l.hint(); hint != "" {
 		err = fmt.Errorf("%w; it said: %s", err, hint)
@@ -83,11 +83,15 @@ func dial(ctx context.Context, s *Source) (*session, error) {
 
 // explain finds the first cause of a failed request.
 func explain(ctx context.Context, l link, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
+	cause := context.Cause(ctx)
+	if cause != nil && cause != errEnded {
 		return cause
 	}
 	if why := l.why(); why != nil {
 		return why
+	}
+	if cause != nil {
+		return cause
 	}
 	return plain(err)
 }
@@ -146,7 +150,7 @@ func (sess *session) wait() error {
 func (sess *session) close(grace time.Duration) {
 	sess.once.Do(func() {
 		defer close(sess.shut)
-		sess.stop(errClosed)
+		sess.stop(errEnded)
 		closed := make(chan struct{})
 		go func() { defer close(closed); _ = sess.cs.Close() }()
 		timer := time.NewTimer(grace)
