@@ -4,6 +4,7 @@ import "encoding/json"
 
 // ToolExecutor runs the calls of tools that do not run in process. It is
 // registered in [Config.Executors] for a kind and is safe for concurrent use.
+// Package executor has two: programs, and programs in containers.
 type ToolExecutor interface {
 	// Execute runs one call and returns its result as JSON. It observes the
 	// context. An error becomes an error result that the model sees.
@@ -21,4 +22,7 @@ type ExecutorCall struct {
 	// IdempotencyKey is the same for each try of the same call of a run and
 	// differs between calls.
 	IdempotencyKey string
+	// Idempotent says that the call may run twice without harm: the tool
+	// declares it, or is of risk read.
+	Idempotent bool
 }

@@ -194,11 +194,13 @@ func (j *toolJob) dispatch(tc *ToolContext, input json.RawMessage) (any, error) 
 	key, err := replay.ExecCall{
 		Genesis: j.a.seg.meta.Genesis, RunID: j.a.seg.runID, AgentSeq: j.a.running.Seq,
 		Ordinal: int64(j.a.state.ToolCallsUsed), Tool: j.call.Name, Args: input,
-	}.Key(2)
+	}.Key(max(j.a.seg.meta.ExecKeyDerivation, 1)) // a run that names none has the first, for life
 	if err != nil {
 		return nil, err
 	}
-	return callExecutor(x, tc, ExecutorCall{Tool: j.call.Name, Input: input, Spec: j.tool.cfg.ExecutorSpec, IdempotencyKey: key})
+	return callExecutor(x, tc, ExecutorCall{
+		Tool: j.call.Name, Input: input, Spec: j.tool.cfg.ExecutorSpec, IdempotencyKey: key, Idempotent: j.idempotent(),
+	})
 }
 
 func callExecutor(x ToolExecutor, tc *ToolContext, call ExecutorCall) (out any, err error) {

@@ -47,6 +47,9 @@ type File interface {
 	Unlock() error
 }
 
+// OS returns the operating system's file system.
+func OS() FS { return osFS{} }
+
 // osFS is the operating system's file system.
 type osFS struct{}
 
