@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,15 +34,27 @@ func note(dir, line string) error {
 	return errors.Join(err, f.Close())
 }
 
+// watchers are told of the points of runs in this process, by directory.
+var watchers sync.Map
+
+// reach says that a run has come to a place: to the test that has started this
+// process, and to the one that watches the run from within it.
+func reach(dir, point string) {
+	rulvartest.Point(point)
+	if tell, ok := watchers.Load(dir); ok {
+		tell.(func(string))(point)
+	}
+}
+
 // crashTool makes a tool that has an effect, with a point before and after it.
 func crashTool(dir string, cfg rulvar.ToolConfig) *rulvar.Tool {
 	cfg.Description = "Have an effect."
 	schema, err := rulvar.SchemaLiteral(json.RawMessage(`{"type":"object","properties":{"service":{"type":"string"}},"required":["service"]}`))
 	return rulvar.MustTool(rulvar.NewToolWithSchema(cfg, must(schema, err), func(tc *rulvar.ToolContext, in json.RawMessage) (string, error) {
 		point := "tool:" + cfg.Name + ":" + tc.CallID()
-		rulvartest.Point(point + ":before")
+		reach(dir, point+":before")
 		err := note(dir, cfg.Name+" "+string(in))
-		rulvartest.Point(point + ":after")
+		reach(dir, point+":after")
 		return "done", err
 	}))
 }
@@ -236,6 +249,27 @@ func workflowCrashRuns() []crashRun {
 			},
 		},
 		{
+			name: "a workflow within", config: crashConfig(script("inner", []string{"write:c1"}, []string{"deploy:c2"})),
+			workflow: func(dir string) *rulvar.Workflow[string, string] {
+				inner := oneAgent("inner", writeConfig, deployConfig)(dir)
+				return rulvar.DefineWorkflow("outer", func(c *rulvar.Ctx, _ string) (string, error) {
+					first, err := rulvar.CallWorkflow(c, inner, "api", "")
+					if err != nil {
+						return "", err
+					}
+					again, err := rulvar.Step(c, "again", func(context.Context) (string, error) { return "again", nil }, nil)
+					return first + " " + again, err
+				})
+			},
+			answer: approve,
+			check: func(t testing.TB, e crashEnd) {
+				e.usedBefore(t, "deploy")
+				require.Equal(t, 1, e.count("child", "running"))
+				require.Equal(t, 1, e.count("child", "ok"))
+				require.Equal(t, 1, e.count("approval", "suspended"))
+			},
+		},
+		{
 			name: "a value from outside", config: crashConfig(script("after", []string{"write:c1"})),
 			workflow: func(dir string) *rulvar.Workflow[string, string] {
 				return rulvar.DefineWorkflow("external", func(c *rulvar.Ctx, _ string) (string, error) {
@@ -265,9 +299,9 @@ func crashSteps(c *rulvar.Ctx, dir string) (string, error) {
 	}
 	step := func(label string, fn func() error) error {
 		got, err := rulvar.Step(c, label, func(context.Context) (string, error) {
-			rulvartest.Point("step:" + label + ":before")
+			reach(dir, "step:"+label+":before")
 			err := fn()
-			rulvartest.Point("step:" + label + ":after")
+			reach(dir, "step:"+label+":after")
 			return label, err
 		}, &rulvar.StepOptions{Deps: []any{id}})
 		if err == nil && got != label {

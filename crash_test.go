@@ -181,6 +181,11 @@ func (s tornStore) tear(runID, point string) error {
 func recordedWork(t testing.TB, dir string) []string {
 	t.Helper()
 	store, entries := readCrashRun(t, dir)
+	return recordedPoints(t, store, entries)
+}
+
+func recordedPoints(t testing.TB, store rulvar.Store, entries []*rulvar.Entry) []string {
+	t.Helper()
 	var points []string
 	for _, a := range rulvartest.ReadAgents(t, store, crashRunID) {
 		for turn := range a.Turns {
@@ -219,9 +224,14 @@ type crashEnd struct {
 
 func readCrashEnd(t testing.TB, dir string, visits []rulvartest.Visit) crashEnd {
 	t.Helper()
-	end := crashEnd{visits: visits, turns: make(map[int64]int)}
-	var store rulvar.Store
-	store, end.entries = readCrashRun(t, dir)
+	store, entries := readCrashRun(t, dir)
+	return crashEndOf(t, store, entries, dir, visits)
+}
+
+// crashEndOf reads the effects in dir and the run from elsewhere.
+func crashEndOf(t testing.TB, store rulvar.Store, entries []*rulvar.Entry, dir string, visits []rulvartest.Visit) crashEnd {
+	t.Helper()
+	end := crashEnd{visits: visits, entries: entries, turns: make(map[int64]int)}
 	for _, a := range rulvartest.ReadAgents(t, store, crashRunID) {
 		end.turns[a.Entry] = a.Turns
 	}
