@@ -3,6 +3,7 @@ package rulvar
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
@@ -106,10 +107,16 @@ func encodeCheckpoint(c *checkpoint) ([]byte, error) {
 }
 
 // decodeCheckpoint reads a checkpoint of any writer. Anything that is not one
-// is an [ErrJournalIntegrity] that names the blob.
+// is an [ErrJournalIntegrity] that names the blob, in Data under "blob", and
+// where its text breaks off the byte, under "offset".
 func decodeCheckpoint(ref string, blob []byte) (*checkpoint, error) {
 	bad := func(msg string, err error) (*checkpoint, error) {
-		return nil, errs.Wrap(errs.JournalIntegrity, "checkpoint", ref, msg, err)
+		e := errs.Wrap(errs.JournalIntegrity, "checkpoint", ref, msg, err)
+		e.Data = map[string]any{"blob": ref}
+		if at := textOffset(err); at >= 0 {
+			e.Data["offset"] = 1 + at // behind the format byte
+		}
+		return nil, e
 	}
 	if len(blob) < 2 || blob[0] != checkpointFormat {
 		return bad("the blob does not start with format byte 1", nil)
@@ -135,6 +142,17 @@ func decodeCheckpoint(ref string, blob []byte) (*checkpoint, error) {
 		return bad("the pending calls do not fit the conversation", err)
 	}
 	return &c, nil
+}
+
+// textOffset is where a JSON text is not what it should be, or -1.
+func textOffset(err error) int64 {
+	if e, ok := errors.AsType[*jcs.SyntaxError](err); ok {
+		return int64(e.Offset)
+	}
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return e.Offset
+	}
+	return -1
 }
 
 // checkPending holds the pending calls to the open calls of the last turn:

@@ -73,7 +73,10 @@ func ParseMeta(text []byte) (*Meta, error) {
 		}
 	}
 	if s.fail != nil {
-		return nil, errs.New(errs.JournalOrder, "parse metadata", "byte "+strconv.Itoa(s.fail.off), s.fail.msg)
+		line := 1 + bytes.Count(text[:s.fail.off], []byte("\n"))
+		err := errs.New(errs.JournalOrder, "parse metadata", fmt.Sprintf("line %d byte %d", line, s.fail.off), s.fail.msg)
+		err.Data = map[string]any{"line": line, "offset": int64(s.fail.off)}
+		return nil, err
 	}
 	return m, nil
 }

@@ -1,11 +1,13 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -224,12 +226,26 @@ func (s *FileStore) readMeta(runID string) (*Meta, error) {
 	}
 	m, err := ParseMeta(b)
 	if err != nil {
-		return nil, errs.Wrap(errs.JournalOrder, "load", path, "the metadata is damaged; repair or remove the file", err)
+		return nil, damagedMeta(path, err)
 	}
 	if m.RunID != runID {
-		return nil, errs.New(errs.JournalOrder, "load", path, fmt.Sprintf("the metadata is of run %q; a file system that does not tell capital letters apart mixes runs up", m.RunID))
+		at := max(0, bytes.Index(b, []byte(`"runId"`)))
+		e := errs.New(errs.JournalOrder, "load", path, fmt.Sprintf("the metadata is of run %q; a file system that does not tell capital letters apart mixes runs up", m.RunID))
+		e.Data = map[string]any{"file": path, "line": 1 + bytes.Count(b[:at], []byte("\n")), "offset": int64(at)}
+		return nil, e
 	}
 	return m, nil
+}
+
+// damagedMeta adds the file to an error of [ParseMeta], as the journal's
+// damage names it: Data has it under "file", beside "line" and "offset".
+func damagedMeta(path string, cause error) error {
+	e := errs.Wrap(errs.JournalOrder, "load", path, "the metadata is damaged; repair or remove the file", cause)
+	e.Data = map[string]any{"file": path}
+	if parse, ok := errors.AsType[*errs.Error](cause); ok {
+		maps.Copy(e.Data, parse.Data)
+	}
+	return e
 }
 
 // readFile reads a file from offset to its end.
