@@ -74,7 +74,7 @@ func TestBreakListenerNeverReturns(t *testing.T) {
 	for ev := range h.Events() {
 		types = append(types, ev.Body.EventType())
 	}
-	require.Equal(t, []string{"run:start", "agent:start", "tool:start", "tool:end", "agent:end", "run:end"}, types, "the buffer has what the listener has not")
+	require.Equal(t, []string{"run:start", "agent:start", "budget:update", "tool:start", "tool:end", "budget:update", "agent:end", "run:end"}, types, "the buffer has what the listener has not")
 	require.EqualValues(t, 2, seen.Load())
 	require.NoError(t, engine.Close(ctx))
 }

@@ -220,6 +220,19 @@ func (b *budget) report() CostReport {
 	return r
 }
 
+// tellBudget tells what is spent after an answer.
+func (a *agentRun) tellBudget() {
+	b := a.seg.budget
+	b.mu.Lock()
+	ev := BudgetUpdated{SpentUSD: b.spent, CommittedReserveUSD: b.committed, Usage: a.state.Usage}
+	if b.ceiling != nil {
+		left := *b.ceiling - b.spent
+		ev.RemainingUSD = &left
+	}
+	b.mu.Unlock()
+	a.emit(false, ev)
+}
+
 func (b *budget) isExhausted() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -77,6 +77,9 @@ type Config struct {
 	// EventBuffer is how many events of a run are kept for readers that come
 	// late or read slowly. Default 4096. Approvals are never dropped.
 	EventBuffer int
+	// EventContent puts the inputs and results of tools into tool:end events,
+	// with what looks like a secret masked. Default: they stay out of events.
+	EventContent bool
 	// Logger gets warnings. Default: slog.Default().
 	Logger *slog.Logger
 }

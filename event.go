@@ -83,6 +83,20 @@ type AgentDelta struct {
 	Reasoning bool   `json:"reasoning,omitempty"`
 }
 
+// BudgetUpdated says what is spent after an answer of a model, which the event's
+// span asked.
+type BudgetUpdated struct {
+	// SpentUSD is what the run has cost so far, over all segments; models
+	// without a price cost nothing here.
+	SpentUSD float64 `json:"spentUsd"`
+	// RemainingUSD is what is left under the run's ceiling; nil without one.
+	RemainingUSD *float64 `json:"remainingUsd"`
+	// CommittedReserveUSD is set aside for agents at work.
+	CommittedReserveUSD float64 `json:"committedReserveUsd"`
+	// Usage is what the agent has used so far.
+	Usage Usage `json:"usage"`
+}
+
 // ToolStarted says that a call is about to be judged.
 type ToolStarted struct {
 	ToolName   string `json:"toolName"`
@@ -108,6 +122,10 @@ type ToolEnded struct {
 	// ErrorCode says why an outcome is error: "invalid-arguments",
 	// "unknown-tool", "model-retry", "non-serializable-result", ….
 	ErrorCode string `json:"errorCode,omitempty"`
+	// Input is what was judged and Result what the model gets, with secrets
+	// masked. Only with [Config.EventContent].
+	Input  json.RawMessage `json:"input,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
 }
 
 // ToolOutcome is what became of a call.
@@ -166,6 +184,7 @@ func (AgentStarted) EventType() string      { return "agent:start" }
 func (AgentEnded) EventType() string        { return "agent:end" }
 func (AgentFailed) EventType() string       { return "agent:error" }
 func (AgentDelta) EventType() string        { return "agent:stream" }
+func (BudgetUpdated) EventType() string     { return "budget:update" }
 func (ToolStarted) EventType() string       { return "tool:start" }
 func (ToolEnded) EventType() string         { return "tool:end" }
 func (ApprovalPending) EventType() string   { return "approval:pending" }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"log/slog"
 
+	"github.com/rulvar/rulvar-go/internal/jcs"
 	"github.com/rulvar/rulvar-go/internal/redact"
 )
 
 // maskBody takes secrets out of the free text of an event. Names, ids, keys
-// and numbers are not touched; tool inputs and results never enter events.
+// and numbers are not touched; tool inputs and results are there only where
+// [Config.EventContent] says so.
 func maskBody(body EventBody) EventBody {
 	switch b := body.(type) {
 	case LogEmitted:
@@ -24,6 +26,7 @@ func maskBody(body EventBody) EventBody {
 		return b
 	case ToolEnded:
 		b.Reason = redact.Text(b.Reason)
+		b.Input, b.Result = maskJSON(b.Input), maskJSON(b.Result)
 		return b
 	case ApprovalPending:
 		b.Reason = redact.Text(b.Reason)
@@ -36,6 +39,22 @@ func maskBody(body EventBody) EventBody {
 		return b
 	}
 	return body
+}
+
+// maskJSON masks the strings of JSON text. What cannot be read is left out.
+func maskJSON(text json.RawMessage) json.RawMessage {
+	if text == nil {
+		return nil
+	}
+	tree, err := jcs.Parse(text)
+	if err != nil {
+		return nil
+	}
+	masked, err := marshalJSON(redact.Value(tree))
+	if err != nil {
+		return nil
+	}
+	return masked
 }
 
 func maskData(data map[string]any) map[string]any {

@@ -50,7 +50,7 @@ func (j *toolJob) stopped() error {
 	if j.a.ctx.Err() == nil {
 		return nil
 	}
-	j.a.emit(false, j.ended(ToolDenied, "cancelled"))
+	j.a.emit(false, j.ended(ToolDenied, "cancelled", nil))
 	return context.Cause(j.a.ctx)
 }
 
@@ -195,7 +195,7 @@ func (j *toolJob) awaitApproval(tc *ToolContext, en *Entry, again bool) (execute
 	a.clock.resume()
 	disarm()
 	if err != nil {
-		a.emit(false, j.ended(ToolDenied, "cancelled"))
+		a.emit(false, j.ended(ToolDenied, "cancelled", nil))
 		return executedCall{}, err
 	}
 	a.seg.mu.Lock()

@@ -194,6 +194,7 @@ func (a *agentRun) account(l *modelLine, u Usage) {
 		a.log("what a request has cost is not known", "model", ref, "error", err)
 	}
 	a.state.Usage = a.state.Usage.Add(u)
+	defer a.tellBudget()
 	for i := range a.state.UsageByModel {
 		if m := &a.state.UsageByModel[i]; m.ServedBy == ref && m.Role == l.role {
 			m.Usage = m.Usage.Add(u)

@@ -138,7 +138,7 @@ func (j *toolJob) run() (executedCall, error) {
 // the run settles ends in a later segment.
 func (j *toolJob) close() {
 	if !j.told && !j.parked {
-		j.a.emit(false, j.ended(ToolError, "interrupted"))
+		j.a.emit(false, j.ended(ToolError, "interrupted", nil))
 	}
 }
 
@@ -182,7 +182,7 @@ func (j *toolJob) execute(tc *ToolContext, input json.RawMessage) (executedCall,
 	if err != nil {
 		return j.fail(string(errs.NonSerializableRes), map[string]any{"error": fmt.Sprintf("the result of tool %q cannot be written as JSON: %v", j.call.Name, err)}), nil
 	}
-	a.emit(false, j.ended(ToolOK, ""))
+	a.emit(false, j.ended(ToolOK, "", result))
 	return executedCall{ID: j.call.ID, Name: j.call.Name, Result: result}, nil
 }
 
@@ -263,18 +263,21 @@ func (j *toolJob) retry(r *ModelRetryError) executedCall {
 
 // fail answers the call with an error result.
 func (j *toolJob) fail(code string, result map[string]any) executedCall {
-	j.a.emit(false, j.ended(ToolError, code))
-	return executedCall{ID: j.call.ID, Name: j.call.Name, Result: mustMarshal(result), IsError: true}
+	text := mustMarshal(result)
+	j.a.emit(false, j.ended(ToolError, code, text))
+	return executedCall{ID: j.call.ID, Name: j.call.Name, Result: text, IsError: true}
 }
 
 // deny answers the call with a refusal. It never counts as a call.
 func (j *toolJob) deny(text string) executedCall {
-	j.a.emit(false, j.ended(ToolDenied, ""))
-	return executedCall{ID: j.call.ID, Name: j.call.Name, Result: mustMarshal(map[string]any{"error": text}), IsError: true}
+	result := mustMarshal(map[string]any{"error": text})
+	j.a.emit(false, j.ended(ToolDenied, "", result))
+	return executedCall{ID: j.call.ID, Name: j.call.Name, Result: result, IsError: true}
 }
 
-// ended is the tool:end event of the call, with what the chain said.
-func (j *toolJob) ended(outcome ToolOutcome, code string) ToolEnded {
+// ended is the tool:end event of the call, with what the chain said. result is
+// what the model gets, if anything.
+func (j *toolJob) ended(outcome ToolOutcome, code string, result json.RawMessage) ToolEnded {
 	j.told = true
 	e := ToolEnded{
 		ToolName: j.call.Name, ToolCallID: j.call.ID, Outcome: outcome,
@@ -283,6 +286,12 @@ func (j *toolJob) ended(outcome ToolOutcome, code string) ToolEnded {
 	if j.judged {
 		v := &j.verdict
 		e.Verdict, e.DecidedBy, e.Layer, e.Rule, e.Advisory, e.Reason = v.Verdict, v.DecidedBy, v.Layer, v.Rule, v.Advisory, v.Reason
+	}
+	if j.a.seg.e.cfg.EventContent {
+		e.Result = result
+		if j.judged {
+			e.Input = j.verdict.Input
+		}
 	}
 	return e
 }
