@@ -179,17 +179,13 @@ func (e *Engine) Pending(ctx context.Context) ([]Pending, error) {
 
 // PendingOf lists the open suspensions of one run, in journal order.
 func (e *Engine) PendingOf(ctx context.Context, runID string) ([]Pending, error) {
-	meta, entries, err := e.store.Load(ctx, runID, -1)
+	meta, fold, err := e.loadFold(ctx, "PendingOf", runID)
 	if err != nil {
 		return nil, err
 	}
 	workflow := ""
 	if meta != nil {
 		workflow = meta.WorkflowName
-	}
-	fold, err := replay.NewFold(entries, checkPinned)
-	if err != nil {
-		return nil, err
 	}
 	var open []Pending
 	for _, sus := range fold.OpenSuspensions() {
@@ -218,7 +214,7 @@ func (e *Engine) Resolve(ctx context.Context, runID, key string, value any) (Res
 	if tooDeep(text) {
 		return fail(tooDeepText, nil)
 	}
-	fold, err := e.loadFold(ctx, runID)
+	meta, fold, err := e.loadFold(ctx, "Resolve", runID)
 	if err != nil {
 		return ResolutionOutcome{}, err
 	}
@@ -232,7 +228,11 @@ func (e *Engine) Resolve(ctx context.Context, runID, key string, value any) (Res
 	if pastDeadline(target.Entry, time.Now()) {
 		// Nobody was there to record that the time is over; the answer that
 		// comes now is too late all the same.
-		e.expire(runID, target.Entry)
+		genesis := ""
+		if meta != nil {
+			genesis = meta.Genesis
+		}
+		e.expire(runID, genesis, target.Entry)
 	}
 	return e.resolve(ctx, runID, target.Entry, "external", text)
 }
@@ -243,12 +243,18 @@ func pastDeadline(en *Entry, now time.Time) bool {
 	return err == nil && now.After(at)
 }
 
-func (e *Engine) loadFold(ctx context.Context, runID string) (*replay.Fold, error) {
-	_, entries, err := e.store.Load(ctx, runID, -1)
+// loadFold reads a run whose suspensions are looked at or closed; one that is
+// not whole is refused.
+func (e *Engine) loadFold(ctx context.Context, op, runID string) (*RunMeta, *replay.Fold, error) {
+	meta, entries, err := e.store.Load(ctx, runID, -1)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return replay.NewFold(entries, checkPinned)
+	if err := refuseUnfinished(op, runID, meta); err != nil {
+		return nil, nil, err
+	}
+	fold, err := replay.NewFold(entries, checkPinned)
+	return meta, fold, err
 }
 
 // acceptResolution is the check before anything is written.
@@ -296,7 +302,7 @@ func (e *Engine) resolve(ctx context.Context, runID string, target *Entry, by st
 		return ResolutionOutcome{}, err
 	}
 	defer e.nudge(runID)
-	fold, err := e.loadFold(ctx, runID)
+	_, fold, err := e.loadFold(ctx, "Resolve", runID)
 	if err != nil {
 		return ResolutionOutcome{}, err
 	}
@@ -326,7 +332,7 @@ func (e *Engine) RevokeApproval(ctx context.Context, runID, key, principal, reas
 		return fail("a revocation names who and why")
 	}
 	for {
-		fold, err := e.loadFold(ctx, runID)
+		_, fold, err := e.loadFold(ctx, "RevokeApproval", runID)
 		if err != nil {
 			return "", err
 		}
@@ -359,7 +365,7 @@ func (e *Engine) RevokeApproval(ctx context.Context, runID, key, principal, reas
 // revoked says what a revocation has done that was appended: a call that was
 // marked as using the approval before it has run, or runs.
 func (e *Engine) revoked(ctx context.Context, runID string, entry int64) (string, error) {
-	fold, err := e.loadFold(ctx, runID)
+	_, fold, err := e.loadFold(ctx, "RevokeApproval", runID)
 	if err != nil {
 		return "", err
 	}

@@ -9,8 +9,15 @@ import (
 
 // deadline denies an approval that nobody answered in time. Its timer outlives
 // the segment, so that a parked run is denied in time as long as the process
-// lives; a resume in another process arms it again from the entry.
+// lives; a resume in another process arms it again from the entry. An engine
+// has one for a suspension, however often its run is resumed.
 type deadline struct{ timer *time.Timer }
+
+// suspensionID names a suspension among all runs.
+type suspensionID struct {
+	runID string
+	entry int64
+}
 
 // deadlineOf reads the deadline of a suspended entry; nil where it has none.
 func (s *segment) deadlineOf(en *Entry) (*time.Time, error) {
@@ -31,47 +38,73 @@ func (s *segment) armDeadline(en *Entry, at *time.Time) (disarm func()) {
 	if at == nil || s.dryRun {
 		return func() {}
 	}
-	e := s.e
+	e, genesis := s.e, s.meta.Genesis
 	if !time.Now().Before(*at) {
-		e.expire(s.runID, en)
+		e.expire(s.runID, genesis, en)
 		s.warn(s.poll())
 		return func() {}
 	}
-	d := &deadline{}
+	d, id := &deadline{}, suspensionID{s.runID, en.Seq}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return func() {}
 	}
-	e.timers[d] = struct{}{}
+	e.disarm(id, e.timers[id])
+	e.timers[id] = d
 	d.timer = time.AfterFunc(time.Until(*at), func() {
 		e.mu.Lock()
-		_, armed := e.timers[d]
-		delete(e.timers, d)
+		armed := e.disarm(id, d)
 		if armed { // then the engine is not closed, and Close will wait
 			e.goroutines.Add(1)
 		}
 		e.mu.Unlock()
 		if armed {
 			defer e.goroutines.Done()
-			e.expire(s.runID, en)
+			e.expire(s.runID, genesis, en)
 		}
 	})
 	return func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		delete(e.timers, d)
-		d.timer.Stop()
+		e.disarm(id, d)
 	}
 }
 
-// expire appends the deny of a deadline, unless the suspension is closed. Where
-// an answer comes at the same moment the first record wins.
-func (e *Engine) expire(runID string, en *Entry) {
+// disarm stops a timer and reports whether it was the one of its suspension.
+// e.mu is held.
+func (e *Engine) disarm(id suspensionID, d *deadline) bool {
+	if d == nil || e.timers[id] != d {
+		return false
+	}
+	d.timer.Stop()
+	delete(e.timers, id)
+	return true
+}
+
+// disarmRun stops the timers of a run that goes.
+func (e *Engine) disarmRun(runID string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id, d := range e.timers {
+		if id.runID == runID {
+			e.disarm(id, d)
+		}
+	}
+}
+
+// expire appends the deny of a deadline, unless the suspension is closed or the
+// run is another one by now, which has the id of one that was deleted. Where an
+// answer comes at the same moment the first record wins.
+func (e *Engine) expire(runID, genesis string, en *Entry) {
 	ctx := context.Background()
-	fold, err := e.loadFold(ctx, runID)
+	meta, fold, err := e.loadFold(ctx, "deadline", runID)
 	if err == nil {
-		if sus := fold.Suspension(en.Seq); sus == nil || sus.ClosedBy >= 0 {
+		if meta != nil && meta.Genesis != genesis {
+			return
+		}
+		sus := fold.Suspension(en.Seq)
+		if sus == nil || sus.ClosedBy >= 0 || sus.Entry.Key != en.Key || sus.Entry.DeadlineAt != en.DeadlineAt {
 			return
 		}
 		_, err = e.resolve(ctx, runID, en, "timeout", mustMarshal(Reject("denied by timeout: nobody answered before "+en.DeadlineAt)))

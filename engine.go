@@ -125,7 +125,7 @@ type Engine struct {
 
 	mu     sync.Mutex
 	live   map[string]*segment // by run id
-	timers map[*deadline]struct{}
+	timers map[suspensionID]*deadline
 	closed bool
 }
 
@@ -158,7 +158,7 @@ func NewEngine(cfg Config) (*Engine, error) {
 		}
 		cfg.Cwd = wd
 	}
-	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Logger, live: make(map[string]*segment), timers: make(map[*deadline]struct{})}
+	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Logger, live: make(map[string]*segment), timers: make(map[suspensionID]*deadline)}
 	if e.log == nil {
 		e.log = slog.Default()
 	}
@@ -335,7 +335,7 @@ func (e *Engine) Runs(ctx context.Context, filter func(*RunMeta) bool) ([]*RunMe
 func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Lock()
 	e.closed = true
-	for d := range e.timers {
+	for _, d := range e.timers {
 		d.timer.Stop()
 	}
 	clear(e.timers)

@@ -83,3 +83,10 @@ func Hurry(grace time.Duration) (restore func()) {
 	streamGrace, listenerGrace = grace, grace
 	return func() { streamGrace, listenerGrace = stream, listener }
 }
+
+// ArmedDeadlines counts the timers of suspensions.
+func (e *Engine) ArmedDeadlines() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.timers)
+}

@@ -228,12 +228,17 @@ func storeFacts(ctx context.Context, t *testing.T, f *fixture, store string) (wa
 	got = fixtureFacts{"entries": own.appendedFacts(entries), "open": open, "lastSettle": settled}
 	if meta != nil {
 		got["runStatus"], got["segments"], got["workflowName"] = meta.Status, meta.Segments, meta.WorkflowName
+		got["argsProvided"], got["argsHash"] = meta.ArgsProvided, meta.ArgsHash
 	}
 	recorded, lines := recordedStore(ctx, t, f)
 	b := &f.expect.Before
 	want = fixtureFacts{"entries": recorded.appendedFacts(lines), "open": openFacts(recorded, b.OpenSuspensions), "lastSettle": settleFact(&b.fixtureState)}
 	for _, m := range b.ListRuns {
 		want["runStatus"], want["segments"], want["workflowName"] = m["status"], m["segments"], m["workflowName"]
+		want["argsProvided"], want["argsHash"] = m["argsProvided"], ""
+		if hash, ok := m["argsHash"]; ok {
+			want["argsHash"] = hash
+		}
 	}
 	return want.normal(true), got.normal(true)
 }

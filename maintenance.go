@@ -67,10 +67,16 @@ func (e *Engine) existing(ctx context.Context, op, runID string) (*RunMeta, []*E
 		return nil, nil, err
 	case meta == nil && len(entries) == 0:
 		return nil, nil, errs.New(errs.Config, op, runID, "there is no such run")
-	case meta != nil && meta.WorkflowName == unfinished:
-		return nil, nil, errs.New(errs.Config, op, runID, fmt.Sprintf("the run is not whole, its status is %s; DeleteRun removes what is left", meta.Status))
 	}
-	return meta, entries, nil
+	return meta, entries, refuseUnfinished(op, runID, meta)
+}
+
+// refuseUnfinished refuses a run that is being made or removed.
+func refuseUnfinished(op, runID string, meta *RunMeta) error {
+	if meta == nil || meta.WorkflowName != unfinished {
+		return nil
+	}
+	return errs.New(errs.Config, op, runID, fmt.Sprintf("the run is not whole, its status is %s; DeleteRun removes what is left", meta.Status))
 }
 
 // DeleteRun removes a run with everything that belongs to it, also one that
@@ -105,6 +111,7 @@ func (e *Engine) DeleteRun(ctx context.Context, runID string) error {
 	if err := ctx.Err(); err != nil {
 		return errors.Join(err, lock.Release())
 	}
+	e.disarmRun(runID)
 	return store.Delete(ctx, runID, lock)
 }
 

@@ -41,7 +41,7 @@ func resumeSegment[A, R any](ctx context.Context, s *segment, w *Workflow[A, R],
 		if err != nil {
 			return args, refuse("the arguments cannot be written as JSON", err)
 		}
-		if s.meta.ArgsHash != "" && hash != s.meta.ArgsHash {
+		if recorded, err := s.recordedArgsHash(); err != nil || recorded != "" && hash != recorded {
 			return args, refuse("the arguments are not those that the run was started with", nil)
 		}
 		args = *opts.Args
@@ -56,6 +56,16 @@ func resumeSegment[A, R any](ctx context.Context, s *segment, w *Workflow[A, R],
 		return args, refuse("the run's arguments are not recorded: give them in ResumeOptions.Args", nil)
 	}
 	return args, s.beginResume(ctx, opts.BudgetUSD)
+}
+
+// recordedArgsHash is the hash of the arguments that the run was started with,
+// "" where nothing is known of them.
+func (s *segment) recordedArgsHash() (string, error) {
+	if s.meta.ArgsHash != "" || s.meta.Args == nil {
+		return s.meta.ArgsHash, nil
+	}
+	canonical, err := jcs.Canonical(s.meta.Args)
+	return jcs.Sum(canonical), err
 }
 
 // checkVersion compares the workflow's version with the recorded one. A journal
@@ -80,7 +90,7 @@ func (e *Engine) newSegment(ctx context.Context, workflow string) *segment {
 		e: e, workflow: workflow, number: 1, span: "s0", // the bus's first
 
 		kick: make(chan struct{}, 1), quiet: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{}),
-		slots: newSlots(e.cfg.Concurrency), parked: make(map[int64]*parkedCall), sites: make(map[string]int64),
+		slots: newSlots(e.cfg.Concurrency), parked: make(map[int64]*parkedCall), sites: make(map[string]int64), awaited: make(map[awaitedKey]bool),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s

@@ -167,9 +167,13 @@ func Run[A, R any](ctx context.Context, e *Engine, w *Workflow[A, R], args A, op
 	if s.runID == "" {
 		s.runID = newID()
 	}
+	provided := string(argsText) != "null"
+	if !provided {
+		argsHash = "" // another reader takes it for arguments
+	}
 	s.meta = &RunMeta{
 		RunID: s.runID, Status: string(RunRunning), Segments: 1, UpdatedAt: stamp(time.Now()), Name: opts.Name, Tags: opts.Tags,
-		Args: argsText, ArgsProvided: true, ArgsHash: argsHash, Genesis: newID(), ExecKeyDerivation: 2,
+		Args: argsText, ArgsProvided: provided, ArgsHash: argsHash, Genesis: newID(), ExecKeyDerivation: 2,
 		WorkflowName: w.name, WorkflowHash: w.hash(), ConfigFingerprint: opts.ConfigFingerprint,
 	}
 	if !(opts.BudgetUSD >= 0) || math.IsInf(opts.BudgetUSD, 1) { // not a number is no budget either

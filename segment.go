@@ -65,6 +65,7 @@ type segment struct {
 	appendErr error
 	usage     Usage
 	sites     map[string]int64 // counters of parallel sites by scope
+	awaited   map[awaitedKey]bool
 }
 
 // parkedCall is a goroutine that waits for a suspension to close, or for its

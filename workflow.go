@@ -242,9 +242,9 @@ func (s *segment) matchIn(scope string, keys replay.Keys, mode replay.Mode) repl
 }
 
 // AwaitExternal waits for a value from outside that somebody gives with
-// [Engine.Resolve] and the key. schema, where it is not nil, is pinned in the
+// [Engine.Resolve] and the key, which a scope waits for once. schema, where it is not nil, is pinned in the
 // journal, and a value that does not fit is refused. A key that begins with
-// "approval:" is an [ErrConfig].
+// "approval:", or that the scope has waited for before, is an [ErrConfig].
 func AwaitExternal[T any](c *Ctx, key, prompt string, schema json.RawMessage) (T, error) {
 	var zero T
 	if err := c.begin("AwaitExternal"); err != nil {
@@ -275,6 +275,9 @@ func (c *Ctx) await(key, prompt string, schema json.RawMessage) (json.RawMessage
 		return nil, err
 	}
 	s := c.seg
+	if !s.awaitOnce(c.scope, key) {
+		return nil, errs.New(errs.Config, "AwaitExternal", key, "the workflow waits for this key twice in one scope: an answer could not say which wait it is for")
+	}
 	m := s.match(c.scope, replay.SameKey(contentKey))
 	if m.Disposition == replay.Skip {
 		return nil, nil
@@ -304,6 +307,21 @@ func (c *Ctx) await(key, prompt string, schema json.RawMessage) (json.RawMessage
 	}
 	return sus.Value, nil
 }
+
+// awaitOnce reports whether a scope waits for a key for the first time in this
+// segment.
+func (s *segment) awaitOnce(scope, key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := awaitedKey{scope, key}
+	if s.awaited[k] {
+		return false
+	}
+	s.awaited[k] = true
+	return true
+}
+
+type awaitedKey struct{ scope, key string }
 
 // Now returns the time, journaled: a replay returns the same.
 func (c *Ctx) Now() (time.Time, error) {
