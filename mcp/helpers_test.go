@@ -17,6 +17,12 @@ import (
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
+// waitLong is for what happens soon, but not at once.
+const (
+	waitLong = 20 * time.Second
+	tick     = 2 * time.Millisecond
+)
+
 func testCtx(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
