@@ -105,3 +105,7 @@ func calls(t testing.TB, src rulvar.ToolSource, want ...rulvartest.Call) []answe
 func echo(text string) rulvartest.Call {
 	return rulvartest.Call{Tool: "echo", Args: map[string]any{"text": text}}
 }
+
+func call(tool string) rulvartest.Call {
+	return rulvartest.Call{Tool: tool, Args: map[string]any{}}
+}
