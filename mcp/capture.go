@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -13,10 +14,6 @@ import (
 // they do not know and refuse blocks that they have not heard of; schemas and
 // results are taken from here instead.
 type capture struct {
-	// stub is what the SDK decodes in the answer's place, where a connection
-	// can give it something else.
-	stub json.RawMessage
-
 	mu     sync.Mutex
 	id     jsonrpc.ID
 	result json.RawMessage
@@ -25,14 +22,13 @@ type capture struct {
 
 type captureKey struct{}
 
-var (
-	listStub = json.RawMessage(`{"tools":[]}`)
-	callStub = json.RawMessage(`{"content":[]}`)
-)
+// errTaken stands, towards the SDK, in the place of an answer that was taken:
+// so the SDK does not decode it too.
+var errTaken = errors.New("the answer was taken")
 
 // withCapture returns a context for one request.
-func withCapture(ctx context.Context, stub json.RawMessage) (context.Context, *capture) {
-	c := &capture{stub: stub}
+func withCapture(ctx context.Context) (context.Context, *capture) {
+	c := &capture{}
 	return context.WithValue(ctx, captureKey{}, c), c
 }
 

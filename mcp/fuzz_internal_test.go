@@ -207,7 +207,7 @@ func FuzzConn(f *testing.F) {
 		ours, theirs := net.Pipe()
 		conn := newLineConn(ours, ours, 4096, time.Minute)
 		defer conn.Close()
-		ctx, capture := withCapture(context.Background(), callStub)
+		ctx, capture := withCapture(context.Background())
 		id, err := jsonrpc.MakeID(float64(1))
 		require.NoError(t, err)
 		go func() {

@@ -49,7 +49,7 @@ func TestFailsBeforeTheList(t *testing.T) {
 		{name: "too many tools", mode: "paged", opts: mcp.Options{MaxTools: 1, Allow: []string{"none"}}, want: "more than 1 tools"},
 		{name: "too large a list", mode: "list", arg: `{"tools":[` + strings.Repeat(" ", 5000) + `]}`, opts: mcp.Options{MaxMessageBytes: 4000}, want: "a message of more than 4000 bytes"},
 		{name: "pages that are too large together", mode: "endless", opts: mcp.Options{MaxMessageBytes: 2000}, want: "the list has more than 2000 bytes"},
-		{name: "too deep to be read", mode: "list", arg: `{"tools":` + strings.Repeat("[", 1200) + strings.Repeat("]", 1200) + `}`, want: "a message that cannot be read"},
+		{name: "too deep to be read", mode: "list", arg: `{"tools":` + strings.Repeat("[", 12000) + strings.Repeat("]", 12000) + `}`, want: "a message that cannot be read"},
 		{name: "half a message", mode: "list", arg: `{"tools":[`, want: "a message that cannot be read"},
 		{name: "no list", mode: "list", arg: `{"tools":null}`, want: "no list of tools"},
 		{name: "no object", mode: "list", arg: `[]`, want: "not a JSON object"},

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,40 +113,6 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// decodeLine returns the messages of a line; none if it is something else, such
-// as what a program prints. A line that was meant as a message and cannot be
-// read is an error: somebody may wait for it.
-func decodeLine(line []byte) ([]jsonrpc.Message, error) {
-	line = validText(line)
-	if len(line) == 0 || line[0] != '[' {
-		msg, err := jsonrpc.DecodeMessage(line)
-		if err != nil {
-			return nil, unreadable(line, err)
-		}
-		return []jsonrpc.Message{msg}, nil
-	}
-	var raws []json.RawMessage
-	if err := json.Unmarshal(line, &raws); err != nil {
-		return nil, unreadable(line, err)
-	}
-	var batch []jsonrpc.Message
-	for _, raw := range raws {
-		msg, err := jsonrpc.DecodeMessage(raw)
-		if err != nil {
-			return nil, unreadable(raw, err)
-		}
-		batch = append(batch, msg)
-	}
-	return batch, nil
-}
-
-func unreadable(line []byte, err error) error {
-	if !bytes.Contains(line, []byte(`"jsonrpc"`)) {
-		return nil
-	}
-	return fmt.Errorf("the server sends a message that cannot be read: %s", clip(foreignText(err.Error())))
-}
-
 // admit returns what the SDK gets of a message, or nothing.
 func (c *lineConn) admit(msg jsonrpc.Message) (jsonrpc.Message, error) {
 	switch msg := msg.(type) {
@@ -189,7 +154,7 @@ func (c *lineConn) answer(resp *jsonrpc.Response) (jsonrpc.Message, error) {
 		return nil, c.guard.stray()
 	}
 	if capture != nil && capture.take(resp) {
-		return &jsonrpc.Response{ID: resp.ID, Result: capture.stub}, nil
+		return &jsonrpc.Response{ID: resp.ID, Error: errTaken}, nil
 	}
 	return resp, nil
 }

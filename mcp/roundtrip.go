@@ -148,7 +148,7 @@ func expectAnswer(c *capture, req *http.Request) bool {
 	if err != nil {
 		return false
 	}
-	msg, err := jsonrpc.DecodeMessage(text)
+	msg, err := decodeMessage(text)
 	call, ok := msg.(*jsonrpc.Request)
 	if err != nil || !ok || !call.IsCall() || (call.Method != methodCall && call.Method != methodList) {
 		return false
@@ -219,7 +219,7 @@ func (b *body) event(data []byte) error {
 }
 
 func (b *body) keep(text []byte) {
-	msg, err := jsonrpc.DecodeMessage(validText(text))
+	msg, err := decodeMessage(validText(text))
 	if resp, ok := msg.(*jsonrpc.Response); err == nil && ok {
 		b.capture.take(resp)
 	}

@@ -169,13 +169,13 @@ func (sess *session) close(grace time.Duration) {
 // request runs one request of the SDK and returns the text of its result, and
 // whether that is the server's own. within bounds it; phase names it in the
 // error of a time-out.
-func (sess *session) request(ctx context.Context, phase string, within time.Duration, stub json.RawMessage, do func(context.Context) (any, error)) (_ json.RawMessage, exact bool, _ error) {
+func (sess *session) request(ctx context.Context, phase string, within time.Duration, do func(context.Context) (any, error)) (_ json.RawMessage, exact bool, _ error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, &timeoutError{phase, within.String()})
 	defer cancel()
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	defer context.AfterFunc(sess.ctx, func() { abort(context.Cause(sess.ctx)) })()
-	ctx, capture := withCapture(ctx, stub)
+	ctx, capture := withCapture(ctx)
 	result, err := do(ctx)
 	text, refused := capture.get()
 	switch {
@@ -196,7 +196,7 @@ func (sess *session) request(ctx context.Context, phase string, within time.Dura
 
 // listPage asks for one page of the list.
 func (sess *session) listPage(ctx context.Context, cursor string, within time.Duration) (json.RawMessage, error) {
-	text, exact, err := sess.request(ctx, "listing", within, listStub, func(ctx context.Context) (any, error) {
+	text, exact, err := sess.request(ctx, "listing", within, func(ctx context.Context) (any, error) {
 		return sess.cs.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
 	})
 	switch {
@@ -214,7 +214,7 @@ func (sess *session) listPage(ctx context.Context, cursor string, within time.Du
 
 // call calls a tool.
 func (sess *session) call(ctx context.Context, wire string, args json.RawMessage, within time.Duration) (json.RawMessage, error) {
-	text, _, err := sess.request(ctx, "the call", within, callStub, func(ctx context.Context) (any, error) {
+	text, _, err := sess.request(ctx, "the call", within, func(ctx context.Context) (any, error) {
 		return sess.cs.CallTool(ctx, &sdk.CallToolParams{Name: wire, Arguments: args})
 	})
 	return text, err
