@@ -35,7 +35,7 @@ func (g *guard) stray() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	g.tokens = min(floodBurst, g.tokens+now.Sub(g.last).Seconds()*floodRate)
+	g.tokens = min(floodBurst, g.tokens+max(0, now.Sub(g.last).Seconds())*floodRate)
 	g.last = now
 	if g.tokens < 1 {
 		return errFlood

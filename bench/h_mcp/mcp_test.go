@@ -52,6 +52,14 @@ func connect(b *testing.B, add func(*mcp.Server)) *mcp.ClientSession {
 	return cs
 }
 
+func addTyped(s *mcp.Server) {
+	mcp.AddTool(s, &mcp.Tool{Name: "edit", Description: "edits a file"},
+		func(ctx context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, result, error) {
+			r, err := handle(ctx, a)
+			return nil, r, err
+		})
+}
+
 func BenchmarkCall(b *testing.B) {
 	ctx := context.Background()
 	roundTrip := func(b *testing.B, cs *mcp.ClientSession) {
@@ -66,15 +74,8 @@ func BenchmarkCall(b *testing.B) {
 			}
 		}
 	}
-	b.Run("mcp-typed-in-memory", func(b *testing.B) {
-		roundTrip(b, connect(b, func(s *mcp.Server) {
-			mcp.AddTool(s, &mcp.Tool{Name: "edit", Description: "edits a file"},
-				func(ctx context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, result, error) {
-					r, err := handle(ctx, a)
-					return nil, r, err
-				})
-		}))
-	})
+	b.Run("mcp-typed-in-memory", func(b *testing.B) { roundTrip(b, connect(b, addTyped)) })
+	b.Run("rulvar-engine-mcp", benchEngineMCP)
 	b.Run("mcp-raw-in-memory", func(b *testing.B) {
 		roundTrip(b, connect(b, func(s *mcp.Server) {
 			s.AddTool(&mcp.Tool{Name: "edit", Description: "edits a file", InputSchema: json.RawMessage(`{"type":"object"}`)},

@@ -8,9 +8,12 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/jcs"
 	"github.com/rulvar/rulvar-go/internal/jsonschema"
+	rulvarmcp "github.com/rulvar/rulvar-go/mcp"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -113,7 +116,7 @@ const callsARun = 200
 // runCalls has an engine run an agent whose model calls the tool many times in
 // a turn and then ends, with a store in memory. It returns how many results
 // were good.
-func runCalls(ctx context.Context, tool *rulvar.Tool, logger *slog.Logger) (int, error) {
+func runCalls(ctx context.Context, tool rulvar.ToolSource, logger *slog.Logger) (int, error) {
 	calls := make([]rulvartest.Call, callsARun)
 	for i := range calls {
 		calls[i] = rulvartest.Call{Tool: "edit", Args: string(raw)}
@@ -142,16 +145,34 @@ func runCalls(ctx context.Context, tool *rulvar.Tool, logger *slog.Logger) (int,
 	return good, err
 }
 
-func callWorkflow(tool *rulvar.Tool) *rulvar.Workflow[string, string] {
+func callWorkflow(tool rulvar.ToolSource) *rulvar.Workflow[string, string] {
 	return rulvar.DefineWorkflow("calls", func(c *rulvar.Ctx, _ string) (string, error) {
 		return rulvar.Agent[string](c, "edit", &rulvar.AgentOptions{Tools: []rulvar.ToolSource{tool}})
 	})
 }
 
-// benchEngine times runCalls, as ns a call: all that the engine does for a
+// benchEngine times runCalls of a tool in Go, benchEngineMCP that of the same
+// tool behind the MCP SDK's server in this process.
+func benchEngine(b *testing.B) { benchCalls(b, editTool(b)) }
+
+func benchEngineMCP(b *testing.B) { benchCalls(b, editSource(b)) }
+
+// editSource is the typed tool of the SDK's own round trip as a tool source.
+func editSource(tb testing.TB) *rulvarmcp.Source {
+	server := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	addTyped(server)
+	src, err := rulvarmcp.New(&rulvarmcp.InProcess{Server: server}, &rulvarmcp.Options{Risk: map[string]rulvar.Risk{"edit": rulvar.RiskWrite}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { src.Close() })
+	return src
+}
+
+// benchCalls times runCalls, as ns a call: all that the engine does for a
 // call, its events and its share of the turn's checkpoint included.
-func benchEngine(b *testing.B) {
-	tool, logger := editTool(b), slog.New(slog.NewTextHandler(io.Discard, nil))
+func benchCalls(b *testing.B, tool rulvar.ToolSource) {
+	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
 	start := cpuTime()
 	for b.Loop() {
 		if good, err := runCalls(b.Context(), tool, logger); err != nil || good != callsARun {
@@ -174,7 +195,9 @@ func TestRulvar(t *testing.T) {
 			t.Errorf("%s: accepts a call without edits", name)
 		}
 	}
-	if good, err := runCalls(t.Context(), editTool(t), slog.New(slog.NewTextHandler(io.Discard, nil))); err != nil || good != callsARun {
-		t.Errorf("engine: %d good calls, %v", good, err)
+	for name, tool := range map[string]rulvar.ToolSource{"engine": editTool(t), "engine and MCP": editSource(t)} {
+		if good, err := runCalls(t.Context(), tool, slog.New(slog.NewTextHandler(io.Discard, nil))); err != nil || good != callsARun {
+			t.Errorf("%s: %d good calls, %v", name, good, err)
+		}
 	}
 }
