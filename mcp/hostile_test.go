@@ -88,7 +88,7 @@ func TestFailsInTheCall(t *testing.T) {
 		{name: "fails silently", mode: "result", arg: `{"content":[],"isError":true}`, code: mcp.FailureTool, want: "does not say why"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			timeouts := mcp.Timeouts{Call: 5 * time.Second}
+			timeouts := mcp.Timeouts{}
 			if row.code == mcp.FailureTimeout {
 				timeouts.Call = 300 * time.Millisecond
 			}
@@ -136,7 +136,7 @@ func TestInvalidText(t *testing.T) {
 func TestOddServers(t *testing.T) {
 	for _, mode := range []string{"chatty", "old"} {
 		t.Run(mode, func(t *testing.T) {
-			s := open(t, fakeServer(mode, ""), mcp.Options{Timeouts: mcp.Timeouts{Connect: 3 * time.Second}})
+			s := open(t, fakeServer(mode, ""), mcp.Options{Timeouts: mcp.Timeouts{Connect: 6 * time.Second}})
 			require.Equal(t, "hello", calls(t, s, echo("hello"))[0].text())
 		})
 	}

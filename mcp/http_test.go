@@ -245,7 +245,7 @@ func TestHTTPHostile(t *testing.T) {
 	}
 	t.Run("hangs in the stream of notifications", func(t *testing.T) {
 		srv, _ := serveHTTP(t, answering(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, hang))
-		s := open(t, &mcp.HTTP{URL: srv.URL}, mcp.Options{Timeouts: mcp.Timeouts{Connect: 3 * time.Second}})
+		s := open(t, &mcp.HTTP{URL: srv.URL}, mcp.Options{Timeouts: mcp.Timeouts{Connect: 6 * time.Second}})
 		_, err := s.Tools(testCtx(t))
 		require.NoError(t, err, "it is a server without notifications")
 	})

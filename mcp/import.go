@@ -155,8 +155,8 @@ func (s *Source) tool(d *definition) (*rulvar.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := len(d.input) + len(d.output); n > s.opts.MaxSchemaBytes {
-		return nil, fmt.Errorf("its schemas have %d bytes, more than %d (Options.MaxSchemaBytes)", n, s.opts.MaxSchemaBytes)
+	if n := len(d.input) + len(d.output) + len(d.description); n > s.opts.MaxSchemaBytes {
+		return nil, fmt.Errorf("its description and schemas have %d bytes, more than %d (Options.MaxSchemaBytes)", n, s.opts.MaxSchemaBytes)
 	}
 	schema, err := rulvar.SchemaLiteral(d.input)
 	if err != nil {

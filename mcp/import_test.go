@@ -167,6 +167,7 @@ func TestBadTools(t *testing.T) {
 		{"a pattern of another dialect", `{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"string","pattern":"(?<=x)"}}}}`, "its input schema"},
 		{"a deep schema", `{"name":"bad","inputSchema":` + deep + `}`, "its input schema"},
 		{"a large schema", `{"name":"bad","inputSchema":{"description":"` + strings.Repeat("x", 8000) + `"}}`, "Options.MaxSchemaBytes"},
+		{"a large description", `{"name":"bad","inputSchema":{},"description":"` + strings.Repeat("x", 8000) + `"}`, "Options.MaxSchemaBytes"},
 		{"an output schema that is a list", `{"name":"bad","inputSchema":{"type":"object"},"outputSchema":[]}`, "output schema is not a JSON object"},
 		{"an output schema that is wrong", `{"name":"bad","inputSchema":{"type":"object"},"outputSchema":{"type":1}}`, "its output schema"},
 	} {

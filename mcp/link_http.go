@@ -42,11 +42,12 @@ func (t *HTTP) open(s *Source) (link, error) {
 		*client = *t.Client
 	}
 	base := client.Transport
-	if base == nil && t.Client == nil {
-		own := http.DefaultTransport.(*http.Transport).Clone()
-		base, l.idle = own, own.CloseIdleConnections
-	} else if base == nil {
+	if base == nil {
 		base = http.DefaultTransport
+		if shared, ok := base.(*http.Transport); ok && t.Client == nil {
+			own := shared.Clone()
+			base, l.idle = own, own.CloseIdleConnections
+		}
 	}
 	theirs := client.CheckRedirect
 	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {

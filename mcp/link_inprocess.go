@@ -32,7 +32,7 @@ func (t *InProcess) open(s *Source) (link, error) {
 		defer close(l.ended)
 		_ = session.Wait()
 	}()
-	l.conn = newLineConn(ours, ours, s.opts.MaxMessageBytes, min(probeTime, s.opts.Timeouts.Connect/3))
+	l.conn = newLineConn(ours, ours, s.opts.MaxMessageBytes, s.opts.probe())
 	return l, nil
 }
 

@@ -17,13 +17,21 @@ type stdioLink struct {
 // is taken for one that does not know it.
 const probeTime = 5 * time.Second
 
+// probe returns probeTime as it is for these options. Who names a version means
+// it.
+func (o *Options) probe() time.Duration {
+	if o.ProtocolVersion != "" {
+		return o.Timeouts.Connect
+	}
+	return min(probeTime, o.Timeouts.Connect/3)
+}
+
 func (t *Stdio) open(s *Source) (link, error) {
 	proc, err := startProcess(t)
 	if err != nil {
 		return nil, err
 	}
-	probe := min(probeTime, s.opts.Timeouts.Connect/3)
-	return &stdioLink{proc: proc, conn: newLineConn(proc.stdout, proc.stdin, s.opts.MaxMessageBytes, probe)}, nil
+	return &stdioLink{proc: proc, conn: newLineConn(proc.stdout, proc.stdin, s.opts.MaxMessageBytes, s.opts.probe())}, nil
 }
 
 // Connect implements the SDK's Transport.

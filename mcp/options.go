@@ -23,7 +23,8 @@ type Options struct {
 	ID string
 
 	// Allow and Deny choose tools by the name that the server gives them,
-	// exactly. Deny goes before Allow. Default: all, none.
+	// exactly. Deny goes before Allow. A nil Allow allows all, an empty one
+	// nothing.
 	Allow, Deny []string
 	// Prefix, with an underscore, goes before each name. Default: none.
 	Prefix string
@@ -55,8 +56,8 @@ type Options struct {
 	MaxTools int
 	// MaxPages bounds the pages of one list. Default 100.
 	MaxPages int
-	// MaxSchemaBytes bounds the schemas of one imported tool together.
-	// Default 1 MiB.
+	// MaxSchemaBytes bounds the description and the schemas of one imported
+	// tool together. Default 1 MiB.
 	MaxSchemaBytes int
 	// MaxResultBytes bounds the result of a call. A larger one is an error
 	// result. Default 1 MiB.
