@@ -9,8 +9,8 @@ import (
 const (
 	// floodBurst and floodRate are how many messages that nobody asked for a
 	// server may send at once, and in a second.
-	floodBurst = 10_000
-	floodRate  = 1_000
+	floodBurst = 5_000
+	floodRate  = 100
 	// maxAsked is how many questions of a server may be open at once.
 	maxAsked = 256
 )
