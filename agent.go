@@ -112,6 +112,9 @@ type AgentResult[T any] struct {
 	Err *Error
 	// EntryRef is the record that holds the result.
 	EntryRef int64
+	// Artifacts are what the agent leaves beside its answer: the patch of its
+	// worktree, whatever its status, and a tree that was kept.
+	Artifacts []Artifact
 }
 
 // Agent asks a model, lets it call tools, and returns its answer. A string T
@@ -151,7 +154,7 @@ func AgentFull[T any](c *Ctx, prompt string, opts *AgentOptions) (AgentResult[T]
 	}
 	out := AgentResult[T]{
 		Status: r.status, Usage: r.usage, Turns: r.turns, ServedBy: r.servedBy,
-		TranscriptRef: r.transcriptRef, Err: r.err, EntryRef: r.entryRef,
+		TranscriptRef: r.transcriptRef, Err: r.err, EntryRef: r.entryRef, Artifacts: r.artifacts,
 	}
 	if r.status != AgentOK || r.output == nil {
 		return out, nil
@@ -171,6 +174,7 @@ type agentOutcome struct {
 	transcriptRef string
 	err           *Error
 	entryRef      int64
+	artifacts     []Artifact
 }
 
 // replayed returns what the journal holds of the agent and retells its start
@@ -185,6 +189,10 @@ func (a *agentRun) replayed(op *replay.Operation) (agentOutcome, error) {
 		if err := json.Unmarshal(en.Usage, &out.usage); err != nil {
 			return out, errs.Wrap(errs.JournalOrder, "replay", fmt.Sprintf("entry %d", en.Seq), "the recorded usage has a wrong shape", err)
 		}
+	}
+	var err error
+	if out.artifacts, err = readArtifacts(en); err != nil {
+		return out, err
 	}
 	if out.status != AgentOK {
 		out.err = replayedError(en, out.status)
@@ -223,16 +231,24 @@ func (s *segment) addUsage(u Usage) {
 func (a *agentRun) boot() error {
 	ref := checkpointRef(a.seg.runID, a.running.Seq)
 	blob, err := a.seg.e.store.Get(context.WithoutCancel(a.ctx), ref)
-	if err != nil || blob == nil {
+	switch {
+	case err != nil:
 		return err
+	case blob == nil && a.isolated():
+		return a.restart() // its tree may hold what its history does not tell
+	case blob == nil:
+		return nil
 	}
 	state, err := decodeCheckpoint(ref, blob)
 	if err != nil {
-		if a.seg.e.cfg.OnCorruptCheckpoint == CorruptRestart {
-			a.log("an agent starts again: its checkpoint cannot be read", "ref", ref, "error", err)
-			return nil
+		if a.seg.e.cfg.OnCorruptCheckpoint != CorruptRestart {
+			return err
 		}
-		return err
+		a.log("an agent starts again: its checkpoint cannot be read", "ref", ref, "error", err)
+		if a.isolated() {
+			return a.restart()
+		}
+		return nil
 	}
 	a.state, a.resumed, a.saved = *state, true, true
 	for _, u := range a.state.UsageByModel {
@@ -240,7 +256,13 @@ func (a *agentRun) boot() error {
 			return err
 		}
 	}
-	return nil
+	if !a.isolated() {
+		return nil
+	}
+	if there, err := a.reattachTree(); there || err != nil {
+		return err
+	}
+	return a.restart()
 }
 
 func firstWords(s string) string {
@@ -253,6 +275,10 @@ func (a *agentRun) finish(out agentOutcome) (agentOutcome, error) {
 	out.usage, out.usageByModel, out.turns = a.state.Usage, a.state.UsageByModel, a.state.Turns
 	out.servedBy = a.loop.served().ref
 	a.seg.addUsage(out.usage)
+	release, err := a.collectTree(&out)
+	if err != nil {
+		return out, err
+	}
 	ref, err := a.storeTranscript()
 	if err != nil {
 		return out, err
@@ -274,9 +300,15 @@ func (a *agentRun) finish(out agentOutcome) (agentOutcome, error) {
 	if out.err != nil && (out.status == AgentErrored) {
 		end.Error = wireError(out.err)
 	}
+	if out.artifacts != nil {
+		if end.Artifacts, err = marshalJSON(out.artifacts); err != nil {
+			return out, err
+		}
+	}
 	if err := a.seg.append(end); err != nil {
 		return out, err
 	}
+	a.releaseTree(release)
 	out.entryRef = end.Seq
 	a.emit(false, AgentEnded{AgentType: a.info.Type, Label: a.info.Label, Status: out.status, Usage: out.usage, EntryRef: end.Seq})
 	return out, nil

@@ -175,6 +175,9 @@ func (t *attempt) run() (agentOutcome, error) {
 // begin writes the running entry, and before it what belongs to it.
 func (t *attempt) begin(live bool) error {
 	c, a := t.c, t.a
+	if err := a.acquireTree(); err != nil {
+		return err
+	}
 	a.running = &Entry{
 		Scope: c.scope, Key: t.keys(journal.HashVersion), Kind: journal.KindAgent, Status: journal.StatusRunning,
 		SpanID: a.span, StartedAt: stamp(time.Now()), MemoizeOutcome: t.opts.MemoizeOutcome, Value: a.runningValue(),
@@ -183,11 +186,16 @@ func (t *attempt) begin(live bool) error {
 	if t.opts.Approach != "" && live {
 		admission, err := t.admission()
 		if err != nil {
+			a.dropUnused()
 			return err
 		}
 		entries = append(entries, admission)
 	}
-	return c.seg.append(append(entries, a.running)...)
+	if err := c.seg.append(append(entries, a.running)...); err != nil {
+		a.dropUnused()
+		return err
+	}
+	return nil
 }
 
 // admission is the record of how a task is tried, which its agent follows.

@@ -25,7 +25,8 @@ import (
 // written [] when empty, never null: other readers discard a null. Members
 // this library adds: pending.dispatched, the call whose execution was about to
 // start when the checkpoint was written, elapsedMs, how long the agent has
-// worked, and callIds, the calls of what a summary has taken the place of.
+// worked, callIds, the calls of what a summary has taken the place of, and
+// tree, what the worktree of a parked agent held.
 
 const checkpointFormat = 0x01
 
@@ -42,6 +43,7 @@ type checkpoint struct {
 	Pending        *pendingTurn    `json:"pending,omitempty"`
 	ElapsedMs      int64           `json:"elapsedMs,omitempty"`
 	CallIDs        []string        `json:"callIds,omitempty"`
+	Tree           *checkpointTree `json:"tree,omitempty"`
 }
 
 // modelUsage is what one model used in one role.

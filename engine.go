@@ -69,6 +69,9 @@ type Config struct {
 	// OnCorruptCheckpoint says what a resume does with an agent whose
 	// checkpoint cannot be read. Default: [CorruptRefuse].
 	OnCorruptCheckpoint OnCorruptCheckpoint
+	// Isolation makes the trees of agents under worktree isolation; sub-package
+	// worktree has one for git. Default: none, and such an agent is refused.
+	Isolation IsolationProvider
 	// Cwd is the directory tools work in. Default: the process's.
 	Cwd string
 	// PollInterval is how often a run with open suspensions looks for answers

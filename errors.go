@@ -44,4 +44,6 @@ const (
 	ErrAdmissionRejected = errs.AdmissionRejected
 	// ErrBudgetExhausted: a ceiling was reached.
 	ErrBudgetExhausted = errs.BudgetExhausted
+	// ErrIsolationGone: the tree of an agent is not there any more.
+	ErrIsolationGone = errs.IsolationGone
 )

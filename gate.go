@@ -117,6 +117,9 @@ func (j *toolJob) earlierCalls(key string) int {
 // waits for the answer.
 func (j *toolJob) suspend(tc *ToolContext) (executedCall, error) {
 	a := j.a
+	if err := a.snapshotTree(); err != nil {
+		return executedCall{}, err
+	}
 	if err := a.save(j.turn); err != nil {
 		return executedCall{}, err
 	}

@@ -46,6 +46,9 @@ func (x *fixtureRun) config() (rulvar.Config, error) {
 		OnCorruptCheckpoint: x.onCorrupt, PollInterval: 5 * time.Millisecond,
 		Retry: &rulvar.RetryPolicy{Attempts: 3, Initial: time.Millisecond, Max: time.Millisecond},
 	}
+	if x.f.trees != nil {
+		cfg.Isolation = &fixtureTrees{GitProvider: x.f.trees, stopped: x.stopped}
+	}
 	var routing map[string]string
 	if err := x.member("routing", &routing); err != nil {
 		return cfg, err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/worktree"
 )
 
 // fixture is one scenario of testdata/journals: what was done to make its
@@ -22,6 +23,7 @@ type fixture struct {
 	Resume      []fixtureSegment
 	ListFilters []fixtureFilter
 
+	trees  *worktree.GitProvider // where the scenario has a repository
 	dir    string
 	raw    []byte // scenario.json as it stands
 	expect fixtureExpect

@@ -120,7 +120,7 @@ func (j *fixtureJournal) appendedFacts(entries []*rulvar.Entry) []string {
 // out as it sees fit.
 func accounting(en *rulvar.Entry) bool {
 	switch decisionType(en) {
-	case "provider-call", "provider-intent", "spawn-admission", "approval_consumed":
+	case "provider-call", "provider-intent", "spawn-admission", "approval_consumed", "isolation-tree":
 		return true
 	}
 	return false
@@ -141,6 +141,10 @@ func (j *fixtureJournal) entryFacts(en *rulvar.Entry) string {
 		value = j.openValue(en.Value)
 	case journal.KindRand:
 		value = nil
+	case journal.KindAgent:
+		if en.Status == journal.StatusRunning && value != nil {
+			value = withoutMember(en.Value, "tree") // the reference does not record it
+		}
 	case journal.KindDecision:
 		value = withoutMember(en.Value, "settledSpendUsd") // accounting
 	case journal.KindResolution:

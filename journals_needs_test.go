@@ -12,7 +12,6 @@ import (
 // feature. A scenario with such a use is skipped. The table shrinks as features
 // arrive.
 var fixtureLacks = []struct{ use, feature string }{
-	{"agent.isolation.worktree", "worktree isolation"},
 	{"agent.escalation", "escalation"},
 	{"agent.limits.*", "further limits"},
 	{"workflow.kind", "the orchestrator"},
@@ -108,9 +107,6 @@ func (u *usesOf) ops(ops []fixtureOp) {
 		}
 		u.schema = u.schema || o.Schema != nil
 		u.tool = u.tool || len(o.Tools) > 0
-		if strings.Contains(string(o.Isolation), "worktree") {
-			u.add("agent.isolation.worktree")
-		}
 		var limits map[string]json.RawMessage
 		if json.Unmarshal(o.members["limits"], &limits) == nil {
 			for name := range limits {

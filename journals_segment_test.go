@@ -61,6 +61,9 @@ type fixtureStopRequest struct {
 
 func newFixtureRun(t *testing.T, f *fixture, seg *fixtureSegment, dir string) *fixtureRun {
 	t.Helper()
+	if f.Repo != nil && f.trees == nil {
+		f.trees = newFixtureTrees(t, f.Repo)
+	}
 	x := &fixtureRun{
 		t: t, f: f.in(seg), seg: seg, dir: dir, keys: func(k string) string { return k },
 		executions: make(map[string]int), started: make(chan struct{}), stopped: make(chan struct{}),

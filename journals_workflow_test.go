@@ -152,7 +152,7 @@ func askAgent[T any](c *rulvar.Ctx, prompt string, opts *rulvar.AgentOptions, wr
 		return fixtureAgentResult{}, err
 	}
 	out := fixtureAgentResult{err: r.Err}
-	out.Status, out.ServedBy, out.Usage = r.Status, r.ServedBy, r.Usage
+	out.Status, out.ServedBy, out.Usage, out.Artifacts = r.Status, r.ServedBy, r.Usage, r.Artifacts
 	if r.Status == rulvar.AgentOK {
 		out.Output, err = write(r.Output)
 	}
@@ -164,6 +164,9 @@ func (r *fixtureAgentResult) full() map[string]any {
 	out := map[string]any{"status": r.Status, "output": r.Output}
 	if r.err != nil && r.Status == rulvar.AgentErrored {
 		out["error"] = map[string]any{"kind": r.err.Data["kind"], "retryable": r.err.Retryable}
+	}
+	if r.Artifacts != nil {
+		out["artifacts"] = artifactFacts(r.Artifacts)
 	}
 	return out
 }

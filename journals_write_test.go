@@ -29,6 +29,7 @@ var written = []string{
 	"approval-two-asks-one-turn", "child-workflow", "dangling-checkpoint", "dangling-twice", "external-schema", "glued-last-lines",
 	"identical-calls", "phases", "rand-ops", "readonly-isolation-crash", "schema-retry", "step-error-rerun", "step-key-and-deps",
 	"step-null-and-values", "tool-mixed-batch", "torn-terminal-line", "unicode", "wire-intent-open",
+	"worktree-clean", "worktree-crash", "worktree-isolation", "worktree-parked",
 }
 
 // TestWriteJournals goes the other way round: it executes the histories of the

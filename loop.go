@@ -28,6 +28,7 @@ type agentRun struct {
 	limits           UsageLimits
 	clock            agentClock
 	isolation        Isolation
+	tree             *agentTree // nil without worktree isolation
 	tools            []*Tool
 	byName           map[string]*Tool
 	declared         []ToolDeclaration
@@ -59,7 +60,7 @@ func (a *agentRun) run() (agentOutcome, error) {
 	a.emit(false, AgentStarted{AgentType: a.info.Type, Label: a.info.Label, Model: a.modelRef, Role: roleLoop})
 	a.warnUnmatched()
 	if !a.resumed {
-		a.state.Messages = []Message{{Role: RoleUser, Parts: []Part{TextPart(a.prompt)}}}
+		a.state.Messages = a.firstMessages()
 	}
 	if p := a.state.Pending; p != nil {
 		if out, done, err := a.finishTurn(p); done || err != nil {
@@ -71,6 +72,10 @@ func (a *agentRun) run() (agentOutcome, error) {
 			return out, err
 		}
 	}
+}
+
+func (a *agentRun) firstMessages() []Message {
+	return []Message{{Role: RoleUser, Parts: []Part{TextPart(a.prompt)}}}
 }
 
 // turn asks the model once and does what it says.
@@ -207,6 +212,9 @@ func (a *agentRun) account(l *modelLine, u Usage) {
 // save writes the checkpoint. It is durable when save returns.
 func (a *agentRun) save(p *pendingTurn) error {
 	a.state.Pending = p
+	if p == nil {
+		a.state.Tree = nil // of a call that was parked
+	}
 	a.state.ElapsedMs = a.clock.elapsed().Milliseconds()
 	blob, err := encodeCheckpoint(&a.state)
 	if err != nil {

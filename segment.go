@@ -41,6 +41,8 @@ type segment struct {
 
 	versionWarning bool
 
+	trees map[string]*agentTree // of live agents, by id; under mu
+
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 

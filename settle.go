@@ -34,6 +34,7 @@ func (s *segment) settle(r bodyResult) {
 	if err := s.recordSettle(&out); err != nil {
 		out.status, out.err, out.value = RunError, errs.Wrap(errs.Settlement, "settle", s.runID, "the end of the segment could not be recorded", err), nil
 	}
+	s.parkTrees()
 	if out.status != RunSuspended {
 		out.pending = nil
 	}

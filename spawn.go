@@ -51,8 +51,8 @@ func (c *Ctx) resolveAgent(prompt string, opts *AgentOptions, schema *compiledSc
 	case profile.Isolation != nil:
 		a.isolation = *profile.Isolation
 	}
-	if a.isolation.Kind() == IsolationWorktree {
-		return refuse("worktree isolation needs an isolation provider, and this version has none: use none or readonly", nil)
+	if err := a.checkIsolation(); err != nil {
+		return nil, err
 	}
 	sources := profile.Tools
 	if opts.Tools != nil {
@@ -127,12 +127,17 @@ func (a *agentRun) identity(key string) replay.AgentIdentity {
 }
 
 // runningValue is what the running entry records: the isolation's kind, where
-// there is one.
+// there is one, and the tree.
 func (a *agentRun) runningValue() json.RawMessage {
 	if a.isolation.Kind() == IsolationNone {
 		return nil
 	}
-	return json.RawMessage(`{"isolation":"` + string(a.isolation.Kind()) + `"}`)
+	v := treeValue{Isolation: a.isolation.Kind()}
+	if a.tree != nil {
+		t := a.tree.record()
+		v.Tree = &t
+	}
+	return mustMarshal(v)
 }
 
 func firstSet(list ...string) string {

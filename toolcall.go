@@ -148,7 +148,7 @@ func (j *toolJob) context() (*ToolContext, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(a.ctx)
 	tc := &ToolContext{
 		Context: ctx, runID: a.seg.runID, spanID: a.seg.bus.span(), callID: j.call.ID, agent: a.info,
-		cwd: a.seg.e.cfg.Cwd, isolation: a.isolation, tool: j.call.Name, chain: a.chain, hosts: j.tool.cfg.Hosts,
+		cwd: a.cwd(), isolation: a.isolation, tool: j.call.Name, chain: a.chain, hosts: j.tool.cfg.Hosts,
 	}
 	tc.log = func(level slog.Level, msg string, data ...any) {
 		a.seg.logEvent(tc.spanID, a.span, level, msg, data...)

@@ -37,6 +37,7 @@ const (
 	PolicyError        Code = "policy-error"
 	ExecutorUnserved   Code = "executor-unregistered"
 	NonSerializableRes Code = "non-serializable-result"
+	IsolationGone      Code = "isolation_gone"
 	Plain              Code = "error"
 )
 

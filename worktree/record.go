@@ -1,0 +1,209 @@
+package worktree
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/internal/errs"
+)
+
+// The provider's directory holds, for each tree:
+//
+//	<id>        the work tree
+//	<id>.git    our git directory for it: index, private objects
+//	<id>.json   the record: what the tree is and who has it
+//
+// and "lock", which is locked while records are counted or handed over. The
+// record is written first and removed last, so that nothing is ever there
+// without one. The repository's git directory has worktrees/<id>, which makes
+// the tree a linked worktree.
+
+// state is what a tree is being used for.
+type state string
+
+const (
+	making      state = "making"
+	live        state = "live"
+	parked      state = "parked"
+	failed      state = "failed"
+	uncollected state = "uncollected"
+	pooled      state = "pooled"
+	removing    state = "removing"
+)
+
+var pinnedStates = map[state]rulvar.IsolationKeep{parked: rulvar.KeepParked, failed: rulvar.KeepFailed, uncollected: rulvar.KeepUncollected}
+
+// record is what is written of a tree.
+type record struct {
+	ID       string    `json:"id"`
+	RunID    string    `json:"runId"`
+	SpanID   string    `json:"spanId,omitempty"`
+	Path     string    `json:"path"`
+	Base     string    `json:"base"`
+	Common   string    `json:"repository"`
+	State    state     `json:"state"`
+	Snapshot string    `json:"snapshot,omitempty"`
+	Since    time.Time `json:"since"`
+	// IndexTime is when our index was written: what was changed at that moment
+	// or later may look unchanged.
+	IndexTime time.Time `json:"indexTime"`
+}
+
+func (t *record) dir() string     { return filepath.Dir(t.Path) }
+func (t *record) private() string { return filepath.Join(t.dir(), t.ID+".git") }
+func (t *record) index() string   { return filepath.Join(t.private(), "index") }
+func (t *record) file() string    { return filepath.Join(t.dir(), t.ID+".json") }
+func (t *record) admin() string   { return filepath.Join(t.Common, "worktrees", t.ID) }
+
+func (t *record) tree() rulvar.IsolationTree {
+	return rulvar.IsolationTree{ID: t.ID, RunID: t.RunID, Path: t.Path, Base: t.Base, Pinned: pinnedStates[t.State]}
+}
+
+// save writes the record, durably and whole.
+func (t *record) save(s state) error {
+	t.State = s
+	text, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(t.dir(), ".record-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }()
+	_, err = tmp.Write(append(text, '\n'))
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), t.file())
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(t.dir())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	if err := d.Sync(); err != nil && !syncUnsupported(err) {
+		return err
+	}
+	return nil
+}
+
+// validID reports whether a text can be the id of a tree: a file name of ours.
+func validID(id string) bool {
+	return len(id) > 7 && len(id) < 64 && strings.HasPrefix(id, "rulvar-") && !strings.ContainsFunc(id, func(c rune) bool {
+		return c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z')
+	})
+}
+
+// parseRecord reads a record. It takes no path from it: a record speaks of the
+// tree beside it.
+func parseRecord(dir, id string, text []byte) (*record, error) {
+	t := &record{}
+	bad := func(msg string, err error) (*record, error) {
+		return nil, errs.Wrap(errs.JournalIntegrity, "worktree", filepath.Join(dir, id+".json"), msg, err)
+	}
+	if err := json.Unmarshal(text, t); err != nil {
+		return bad("the record of a worktree cannot be read", err)
+	}
+	if t.ID != id || !validID(id) || !filepath.IsAbs(t.Common) || !isHex(t.Base) {
+		return bad("the record of a worktree is damaged", nil)
+	}
+	switch t.State {
+	case making, live, parked, failed, uncollected, pooled, removing:
+	default:
+		return bad(fmt.Sprintf("the record of a worktree has the unknown state %q", t.State), nil)
+	}
+	t.Path = filepath.Join(dir, id)
+	return t, nil
+}
+
+func isHex(s string) bool {
+	return len(s) == 40 && !strings.ContainsFunc(s, func(c rune) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'f') })
+}
+
+// load reads the record of a tree; nil where there is none.
+func (p *GitProvider) load(id string) (*record, error) {
+	if !validID(id) {
+		return nil, nil
+	}
+	text, err := os.ReadFile(filepath.Join(p.dir, id+".json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseRecord(p.dir, id, text)
+}
+
+// records lists all records that can be read and warns of the others.
+func (p *GitProvider) records() ([]*record, error) {
+	files, err := os.ReadDir(p.dir)
+	if err != nil {
+		return nil, err
+	}
+	var list []*record
+	for _, f := range files {
+		id, ok := strings.CutSuffix(f.Name(), ".json")
+		if !ok {
+			continue
+		}
+		switch t, err := p.load(id); {
+		case err != nil:
+			p.warn(err.Error())
+		case t != nil:
+			list = append(list, t)
+		}
+	}
+	return list, nil
+}
+
+// repoLocks holds one lock for each provider directory of this process: a file
+// lock parts processes only.
+var repoLocks sync.Map
+
+// locked runs fn while nobody else, in this process or another, does so for
+// the same directory.
+func (p *GitProvider) locked(ctx context.Context, fn func() error) error {
+	v, _ := repoLocks.LoadOrStore(p.dir, make(chan struct{}, 1))
+	lock, _ := v.(chan struct{})
+	select {
+	case lock <- struct{}{}:
+		defer func() { <-lock }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	f, err := os.OpenFile(filepath.Join(p.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o666)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // which unlocks it
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		ok, err := tryLock(f)
+		if err != nil {
+			return err
+		}
+		if ok {
+			return fn()
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
+}

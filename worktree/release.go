@@ -1,0 +1,89 @@
+package worktree
+
+import (
+	"context"
+	"fmt"
+
+	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/internal/errs"
+)
+
+// Release pins a tree or removes it.
+func (p *GitProvider) Release(ctx context.Context, tree rulvar.IsolationTree, how rulvar.IsolationRelease) (kept bool, err error) {
+	if _, err := p.open(ctx); err != nil {
+		return true, err
+	}
+	t, err := p.load(tree.ID)
+	switch {
+	case err != nil:
+		return true, err
+	case t == nil || t.State == pooled:
+		return false, nil
+	case t.RunID != tree.RunID:
+		return true, errs.New(errs.Config, "worktree", t.Path, fmt.Sprintf("the worktree belongs to run %q", t.RunID))
+	}
+	switch how.Keep {
+	case "":
+	case rulvar.KeepParked, rulvar.KeepFailed, rulvar.KeepUncollected:
+		return p.pin(ctx, t, how)
+	default:
+		return true, errs.New(errs.Config, "worktree", t.Path, fmt.Sprintf("there is no reason %q to keep a tree: use parked, failed or uncollected", how.Keep))
+	}
+	if how.Discard || t.State == removing || t.State == making {
+		return false, t.destroy()
+	}
+	return p.remove(ctx, t, how.Snapshot)
+}
+
+// pin keeps a tree where there is room for it. One that could not be collected
+// is kept in any case.
+func (p *GitProvider) pin(ctx context.Context, t *record, how rulvar.IsolationRelease) (kept bool, err error) {
+	if how.Keep == rulvar.KeepFailed && !p.opts.KeepOnError {
+		return false, nil
+	}
+	err = p.locked(ctx, func() error {
+		list, err := p.records()
+		if err != nil {
+			return err
+		}
+		pinned := 0
+		for _, other := range list {
+			if _, ok := pinnedStates[other.State]; ok && other.ID != t.ID && other.Common == t.Common {
+				pinned++
+			}
+		}
+		if how.Keep != rulvar.KeepUncollected && pinned >= p.opts.MaxPinnedWorktrees {
+			return nil
+		}
+		kept, t.Snapshot = true, how.Snapshot
+		return t.save(state(how.Keep))
+	})
+	switch {
+	case err != nil:
+		return true, err
+	case !kept:
+		p.warn(fmt.Sprintf("the worktree %s of run %s is not kept (%s): %d are kept already, the bound of MaxPinnedWorktrees", t.Path, t.RunID, how.Keep, max(p.opts.MaxPinnedWorktrees, 0)))
+	case how.Keep == rulvar.KeepUncollected:
+		p.warn(fmt.Sprintf("the worktree %s of run %s is kept, because its changes could not be collected", t.Path, t.RunID))
+	}
+	step("pin:done")
+	return kept, nil
+}
+
+// remove takes a tree away that is proven to hold what the snapshot stands
+// for, or puts it into the pool.
+func (p *GitProvider) remove(ctx context.Context, t *record, snapshot string) (kept bool, err error) {
+	s, same, err := p.verify(ctx, t, snapshot)
+	if err == nil && !same {
+		err = errs.New(errs.Plain, "worktree", t.Path, "the worktree holds changes that were not collected")
+	}
+	if err != nil {
+		p.warn(fmt.Sprintf("the worktree %s of run %s is kept: %v", t.Path, t.RunID, err))
+		return true, err
+	}
+	step("remove:verified")
+	if p.opts.PoolSize > 0 && p.toPool(ctx, t, s) {
+		return false, nil
+	}
+	return false, t.destroy()
+}

@@ -1,0 +1,114 @@
+package rulvar
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/internal/journal"
+)
+
+// SweepTrees is the janitor of worktrees: it removes those that no run can
+// need any more, and returns them. They are the trees of runs that are not in
+// the store, trees in which no agent has worked yet when its process died, and
+// trees whose agent has ended and whose patch is recorded. It keeps those of
+// agents that can be resumed, those that were pinned for somebody to look at,
+// and all trees of a run that a segment works on.
+//
+// A run of another store looks like one that does not exist: give the
+// providers of engines with different stores different directories.
+func (e *Engine) SweepTrees(ctx context.Context) (removed []IsolationTree, err error) {
+	p := e.cfg.Isolation
+	if p == nil {
+		return nil, errs.New(errs.Config, "SweepTrees", "", "the engine has no isolation provider: set Config.Isolation")
+	}
+	trees, err := p.Trees(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byRun := make(map[string][]IsolationTree)
+	var runs []string
+	for _, t := range trees {
+		if byRun[t.RunID] == nil {
+			runs = append(runs, t.RunID)
+		}
+		byRun[t.RunID] = append(byRun[t.RunID], t)
+	}
+	var failed []error
+	for _, run := range runs {
+		gone, err := e.sweepRun(ctx, run, byRun[run])
+		removed = append(removed, gone...)
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return removed, errors.Join(failed...)
+}
+
+// sweepRun removes what is useless of the trees of one run, under its lock:
+// a tree that is being acquired is not named by its journal yet.
+func (e *Engine) sweepRun(ctx context.Context, runID string, trees []IsolationTree) (removed []IsolationTree, err error) {
+	meta, entries, err := e.store.Load(ctx, runID, -1)
+	if err != nil {
+		return nil, err
+	}
+	if meta != nil || len(entries) > 0 {
+		lock, err := e.store.Lock(ctx, runID, owner()+" SweepTrees")
+		if errors.Is(err, ErrLeaseHeld) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, lock.Release()) }()
+		if meta, entries, err = e.store.Load(ctx, runID, -1); err != nil {
+			return nil, err
+		}
+	}
+	exists := (meta != nil || len(entries) > 0) && (meta == nil || meta.WorkflowName != unfinished)
+	needed := neededTrees(entries)
+	for _, t := range trees {
+		how := IsolationRelease{Discard: true}
+		if exists && (needed[t.ID] || t.Pinned == KeepFailed || t.Pinned == KeepUncollected) {
+			continue
+		}
+		if _, rErr := e.cfg.Isolation.Release(ctx, t, how); rErr != nil {
+			err = errors.Join(err, rErr)
+			continue
+		}
+		removed = append(removed, t)
+	}
+	return removed, err
+}
+
+// neededTrees names the trees of the agents whose end is not recorded, and
+// those that an end names as kept.
+func neededTrees(entries []*Entry) map[string]bool {
+	needed := make(map[string]bool)
+	trees := treesOf(entries)
+	for _, en := range entries {
+		if en.Kind != journal.KindAgent || en.Ref == nil || !endsAgent(en.Status) {
+			continue
+		}
+		artifacts, err := readArtifacts(en)
+		if t := trees[*en.Ref]; t != nil && err == nil && hasPatch(artifacts, t.Path) {
+			delete(trees, *en.Ref)
+		}
+	}
+	for _, t := range trees {
+		needed[t.ID] = true
+	}
+	return needed
+}
+
+// hasPatch reports whether all that an agent did in a tree is in a patch.
+func hasPatch(list []Artifact, path string) bool {
+	patch := false
+	for _, a := range list {
+		if a.Kind == ArtifactTree && a.Ref == path {
+			return false
+		}
+		patch = patch || a.Kind == ArtifactPatch
+	}
+	return patch
+}
