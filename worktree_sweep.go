@@ -48,9 +48,12 @@ func (e *Engine) SweepTrees(ctx context.Context) (removed []IsolationTree, err e
 // sweepRun removes what is useless of the trees of one run, under its lock:
 // a tree that is being acquired is not named by its journal yet.
 func (e *Engine) sweepRun(ctx context.Context, runID string, trees []IsolationTree) (removed []IsolationTree, err error) {
-	meta, entries, err := e.store.Load(ctx, runID, -1)
-	if err != nil {
-		return nil, err
+	var meta *RunMeta
+	var entries []*Entry
+	if runID != "" { // else nobody's: its removal was cut short
+		if meta, entries, err = e.store.Load(ctx, runID, -1); err != nil {
+			return nil, err
+		}
 	}
 	if meta != nil || len(entries) > 0 {
 		lock, err := e.store.Lock(ctx, runID, owner()+" SweepTrees")

@@ -1,0 +1,77 @@
+package worktree
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzReadIndex reads indexes that an agent may have written: none may panic,
+// hang or take memory that its bytes do not account for.
+func FuzzReadIndex(f *testing.F) {
+	for _, seed := range []string{"", "DIRC", "DIRC\x00\x00\x00\x02\x00\x00\x00\x00", "DIRC\x00\x00\x00\x02\xff\xff\xff\xff", "DIRC\x00\x00\x00\x04\x00\x00\x00\x01" + string(make([]byte, 80))} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		idx, err := readIndex(bytes.NewReader(data))
+		if err == nil && len(idx.Entries)*62 > len(data) {
+			t.Fatalf("%d entries of %d bytes", len(idx.Entries), len(data))
+		}
+	})
+}
+
+// FuzzParseRecord reads records of trees: a record never leads outside of its
+// directory.
+func FuzzParseRecord(f *testing.F) {
+	const id = "rulvar-01hzzzzzzzzzzzzzzzzzzzzzzz"
+	f.Add([]byte(`{"id":"` + id + `","runId":"r","path":"/x","base":"0123456789012345678901234567890123456789","repository":"/r/.git","state":"live"}`))
+	f.Add([]byte(`{"id":"../x","state":"live"}`))
+	f.Add([]byte(`{`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := parseRecord("/dir", id, data)
+		if err != nil {
+			return
+		}
+		require.Equal(t, filepath.Join("/dir", id), r.Path)
+		require.Equal(t, filepath.Join("/dir", id+".git"), r.private())
+		require.True(t, isHex(r.Base))
+	})
+}
+
+// FuzzParseConfig reads configurations of repositories: what is taken over is
+// one plain word for a known key.
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte("[core]\n\tfilemode = false\n\tautocrlf = input\n[extensions]\n\tobjectformat = sha256\n"))
+	f.Add([]byte("[core]\n\tfilemode = \"false\\n[alias]\\n x = !y\"\n"))
+	f.Add([]byte("[core \"x\"]\n\tfilemode\n[include]\n\tpath = /etc/passwd\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "config"), data, 0o600))
+		if _, err := parseConfig(data); err != nil {
+			return // git would be asked
+		}
+		r := &repo{common: dir}
+		require.NoError(t, r.readConfig(t.Context(), nil))
+		for key, value := range r.core {
+			require.True(t, safeKeys[key], key)
+			require.Regexp(t, `^[A-Za-z0-9]{1,16}$`, value)
+		}
+	})
+}
+
+// FuzzCheckRef looks for refs that git would take as an option or as something
+// else than a revision.
+func FuzzCheckRef(f *testing.F) {
+	for _, seed := range []string{"main", "-x", "--upload-pack=x", "a:b", "a\nb", "HEAD~1", "\xff", ":/x", "@{-1}"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, ref string) {
+		if checkRef(ref) != nil {
+			return
+		}
+		require.NotRegexp(t, `^-|[\x00-\x1f\x7f:]`, ref)
+	})
+}
