@@ -78,7 +78,8 @@ func Reject(reason string) ApprovalDecision {
 type ResolutionOutcome struct {
 	// Applied says that this answer closed the suspension.
 	Applied bool
-	// EntryRef is the record of the answer.
+	// EntryRef is the record of the answer. It is -1 for an answer that was not
+	// recorded: one that came too late, after a hundred others that did.
 	EntryRef int64
 	// SupersededBy is the record that had closed it before, and Reason why
 	// this answer came too late; only where Applied is false.
@@ -234,8 +235,19 @@ func (e *Engine) Resolve(ctx context.Context, runID, key string, value any) (Res
 		}
 		e.expire(runID, genesis, target.Entry)
 	}
+	if target.Late >= maxLateAnswers {
+		out := ResolutionOutcome{EntryRef: -1, SupersededBy: target.ClosedBy, Reason: string(replay.AlreadyResolved)}
+		if target.State == replay.Abandoned {
+			out.Reason = string(replay.TargetAbandoned)
+		}
+		return out, nil
+	}
 	return e.resolve(ctx, runID, target.Entry, "external", text)
 }
+
+// maxLateAnswers is how many answers that came too late are recorded for one
+// suspension. The journal must not grow with whoever asks again and again.
+const maxLateAnswers = 100
 
 // pastDeadline reports whether a suspension's deadline is over.
 func pastDeadline(en *Entry, now time.Time) bool {

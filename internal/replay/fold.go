@@ -234,6 +234,7 @@ func (f *Fold) abandon(e *journal.Entry) (Outcome, error) {
 }
 
 func superseded(e *journal.Entry, s *Suspension) Outcome {
+	s.Late++
 	out := Outcome{Seq: e.Seq, Target: s.Entry.Seq, Reason: AlreadyResolved, SupersededBy: s.ClosedBy}
 	if s.State == Abandoned {
 		out.Reason = TargetAbandoned

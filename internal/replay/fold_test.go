@@ -244,7 +244,7 @@ func snapshot(f *replay.Fold) map[int64]replay.Suspension {
 	all := map[int64]replay.Suspension{}
 	for s := range f.Suspensions() {
 		c := *s
-		c.Entry = nil
+		c.Entry, c.Late = nil, 0
 		all[s.Entry.Seq] = c
 	}
 	return all

@@ -38,6 +38,8 @@ type Suspension struct {
 	// ClosedBy is the sequence number of the entry that closed it, -1 while
 	// open.
 	ClosedBy int64
+	// Late is how many records have tried to close it after that one.
+	Late int
 	// By and Value are those of the winning resolution, empty otherwise.
 	By    string
 	Value json.RawMessage
