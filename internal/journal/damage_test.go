@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -259,6 +260,11 @@ func TestDamagedMeta(t *testing.T) {
 		_, _, err := s.Load(t.Context(), "b", -1)
 		require.ErrorIs(t, err, errs.JournalOrder, n)
 		require.ErrorContains(t, err, "b.meta.json", n)
+		damage, ok := errors.AsType[*errs.Error](err)
+		require.True(t, ok)
+		require.Equal(t, path, damage.Data["file"])
+		require.EqualValues(t, n, damage.Data["offset"], "where the text breaks off")
+		require.Equal(t, 1+bytes.Count(whole[:n], []byte("\n")), damage.Data["line"])
 	}
 	for i := range whole {
 		changed := bytes.Clone(whole)
