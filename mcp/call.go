@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/jsonschema"
 )
@@ -47,7 +45,7 @@ func (c *caller) send(ctx context.Context, input json.RawMessage) (json.RawMessa
 			return nil, &unreachableError{err}
 		}
 		text, err := sess.call(ctx, c.wire, input, s.opts.Timeouts.Call)
-		if err == nil || again || !errors.Is(err, sdk.ErrSessionMissing) {
+		if err == nil || again || !errors.Is(err, errForgotten) {
 			return text, err
 		}
 		sess.stop(err)

@@ -18,6 +18,7 @@ type capture struct {
 	id     jsonrpc.ID
 	result json.RawMessage
 	refuse *serverError
+	lost   bool // the server does not know the session, so it did nothing
 }
 
 type captureKey struct{}
@@ -58,6 +59,20 @@ func (c *capture) take(resp *jsonrpc.Response) bool {
 	}
 	c.result = resp.Result
 	return len(resp.Result) > 0
+}
+
+// forget notes that the server does not know the session.
+func (c *capture) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost = true
+}
+
+// forgotten reports whether forget was called.
+func (c *capture) forgotten() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lost
 }
 
 // get returns the text of the result, or nil, or the server's refusal.

@@ -63,6 +63,7 @@ func (e *CallError) Unwrap() []error {
 var (
 	errClosed      = errors.New("the source is closed")
 	errEnded       = errors.New("the connection was closed")
+	errForgotten   = errors.New("the server does not know the session any more")
 	errNotAnswered = errors.New("the server does not answer")
 )
 

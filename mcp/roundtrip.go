@@ -76,6 +76,9 @@ func (rt *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		done()
 		return nil, err
 	}
+	if capture != nil && resp.StatusCode == http.StatusNotFound && req.Header.Get("Mcp-Session-Id") != "" {
+		capture.forget()
+	}
 	resp.Body = rt.body(resp, capture, done)
 	return resp, nil
 }

@@ -118,7 +118,7 @@ func plain(err error) error {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		text = "the request failed: " + ue.Err.Error()
 	} else if errors.Is(err, sdk.ErrSessionMissing) {
-		text = "the server does not know the session any more"
+		text = errForgotten.Error()
 	}
 	return &plainError{foreignText(sessionID.ReplaceAllString(text, "")), err}
 }
@@ -183,6 +183,8 @@ func (sess *session) request(ctx context.Context, phase string, within time.Dura
 		return text, true, nil
 	case refused != nil:
 		return nil, false, refused
+	case capture.forgotten():
+		return nil, false, errForgotten
 	case err != nil:
 		return nil, false, explain(ctx, sess.link, err)
 	}
