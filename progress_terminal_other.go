@@ -1,0 +1,8 @@
+//go:build !(linux || darwin || freebsd || netbsd || openbsd || dragonfly || windows)
+
+package rulvar
+
+import "io"
+
+// terminalSize is nil: here nothing is known of terminals.
+func terminalSize(io.Writer) func() (columns, rows int) { return nil }
