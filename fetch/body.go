@@ -110,11 +110,12 @@ func decodeText(data []byte, contentType string, truncated bool, limit int) (tex
 		}
 	}
 	data = bytes.TrimPrefix(wholeRunes(data, truncated), []byte("\xef\xbb\xbf"))
-	if len(data) > limit {
-		data, cut = wholeRunes(data[:limit], true), true
-	}
 	text = strings.ReplaceAll(strings.ToValidUTF8(string(data), "\uFFFD"), "\x00", "\uFFFD")
-	return text, text != string(data), cut
+	replaced = text != string(data)
+	if len(text) > limit {
+		text, cut = string(wholeRunes([]byte(text[:limit]), true)), true
+	}
+	return text, replaced, cut
 }
 
 // wholeRunes drops an incomplete rune from the end of text that was cut.
