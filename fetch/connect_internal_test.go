@@ -282,37 +282,55 @@ func TestDecompressionBomb(t *testing.T) {
 	require.LessOrEqual(t, len(res.Body), 64<<10)
 }
 
-// r11: a body that does not end is left when the run is, and when the time is
-// over, with what came.
+// r11: a body that does not end is left when the run is, and its connection is
+// closed.
 func TestSlowBody(t *testing.T) {
-	gone := make(chan struct{}, 1)
-	slow := func(w http.ResponseWriter, r *http.Request) {
+	gone := make(chan struct{})
+	stopped := errors.New("stopped")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	r := newRig(t, tablePolicies["P"], func(w http.ResponseWriter, r *http.Request) {
 		text(w, "begun")
 		w.(http.Flusher).Flush()
+		cancel(stopped)
 		<-r.Context().Done()
-		gone <- struct{}{}
-	}
-	r := newRig(t, tablePolicies["P"], slow)
-	ctx, cancel := context.WithCancelCause(context.Background())
+		close(gone)
+	})
 	r.by.Context = ctx
-	stopped := errors.New("stopped")
-	time.AfterFunc(50*time.Millisecond, func() { cancel(stopped) })
 	_, err := r.fetch("https://example.com/")
 	require.ErrorIs(t, err, stopped)
-	<-gone // the connection is closed
+	<-gone
+}
 
-	opts := tablePolicies["P"]
-	opts.Timeout = 100 * time.Millisecond
-	r = newRig(t, opts, slow)
-	res, err := r.fetch("https://example.com/")
-	require.NoError(t, err)
+// bodyUntil is a body that ends with a context.
+type bodyUntil struct {
+	io.Reader
+	ctx context.Context
+}
+
+func (b *bodyUntil) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == io.EOF {
+		<-b.ctx.Done()
+		err = b.ctx.Err()
+	}
+	return n, err
+}
+func (*bodyUntil) Close() error { return nil }
+
+// And when the time of the call is over what came is kept.
+func TestTimeouts(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errTimeout)
+	c, res := tableClient(t, "P"), &Result{}
+	c.take(ctx, res, &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/plain"}}, Body: &bodyUntil{strings.NewReader("begun"), ctx}}, http.MethodGet)
 	require.True(t, res.Truncated)
 	require.Equal(t, "begun", res.Body)
 	require.Contains(t, res.Notes[0], "timeout")
-	<-gone
 
-	r = newRig(t, opts, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	_, err = r.fetch("https://example.com/")
+	opts := tablePolicies["P"]
+	opts.Timeout = 100 * time.Millisecond
+	r := newRig(t, opts, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	_, err := r.fetch("https://example.com/")
 	require.ErrorIs(t, err, rulvar.Code(codeTimeout))
 	require.False(t, isRefusal(err))
 }

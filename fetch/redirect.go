@@ -107,7 +107,7 @@ func (k *call) follow(ctx context.Context, raw string) error {
 		next, err := k.location(h.response, t, n)
 		if err != nil || next == "" {
 			if err == nil {
-				err = k.c.take(ctx, k.result, h.response, k.method)
+				k.c.take(ctx, k.result, h.response, k.method)
 				k.result.FinalURL = key
 			}
 			h.close()
