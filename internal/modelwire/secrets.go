@@ -19,6 +19,14 @@ var secretShapes = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\b(?:x-)?(?:api[-_]?key|authorization)["']?\s*[:=]\s*["']?[^\s"',;]+`),
 }
 
+// HideShapes takes out of a text what looks like a key.
+func HideShapes(text string) string {
+	for _, shape := range secretShapes {
+		text = shape.ReplaceAllString(text, hidden)
+	}
+	return text
+}
+
 // maxFaultText bounds what a service may add to an error of ours, in bytes.
 const maxFaultText = 1000
 
@@ -33,10 +41,7 @@ func HideSecrets(keys ...string) Secrets {
 	}
 	literal := strings.NewReplacer(pairs...)
 	return func(text string) string {
-		text = literal.Replace(text)
-		for _, shape := range secretShapes {
-			text = shape.ReplaceAllString(text, hidden)
-		}
+		text = HideShapes(literal.Replace(text))
 		text = strings.ToValidUTF8(text, "\uFFFD")
 		if len(text) > maxFaultText {
 			end := maxFaultText
