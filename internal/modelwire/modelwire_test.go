@@ -84,7 +84,7 @@ func TestSecrets(t *testing.T) {
 		"a the-key b":                      "a [secret] b",
 		"sk-proj-abcdefgh12 rest":          "[secret] rest",
 		"key sk-ab***************cd.":      "key [secret].",
-		"Authorization: Bearer abcdefghij": "[secret] [secret]",
+		"Authorization: Bearer abcdefghij": "[secret]",
 		`{"x-api-key":"abc","b":1}`:        `{"[secret]","b":1}`,
 		"task-list and asking are no keys": "task-list and asking are no keys",
 		strings.Repeat("ö", 2000):          strings.Repeat("ö", 500) + " …",
