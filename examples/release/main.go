@@ -10,7 +10,8 @@
 //	go run ./examples/release resume  -dir DIR   go on
 //
 // It needs Go and git and nothing else: the model is a small local one that
-// reads the tools' results (model.go).
+// reads the tools' results (model.go). Where ANTHROPIC_API_KEY or OPENAI_API_KEY
+// is set, a real model does the work (real.go), which costs a few cents.
 package main
 
 import (

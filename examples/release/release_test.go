@@ -17,6 +17,12 @@ import (
 // TestMain lets the test binary stand in for the program, which starts itself
 // as the second process of the story.
 func TestMain(m *testing.M) {
+	// The tests are about the stand-in, also where there is a key.
+	for _, key := range []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY"} {
+		if err := os.Unsetenv(key); err != nil {
+			panic(err)
+		}
+	}
 	if len(os.Args) > 1 && os.Args[1] == "approve-and-resume" {
 		main()
 		return
@@ -74,6 +80,24 @@ func key(t *testing.T, dir string) string {
 }
 
 func manifest(dir string) string { return filepath.Join(dir, "release-api.json") }
+
+// A key in the environment chooses a real model.
+func TestChooseModel(t *testing.T) {
+	for _, row := range []struct{ anthropic, openai, want string }{
+		{"", "", "local:rules"},
+		{"a-key", "", "anthropic:claude-opus-5-5"},
+		{"", "a-key", "openai:gpt-6.2-sol"},
+		{"a-key", "a-key", "anthropic:claude-opus-5-5"},
+	} {
+		t.Setenv("ANTHROPIC_API_KEY", row.anthropic)
+		t.Setenv("OPENAI_API_KEY", row.openai)
+		provider, model, err := chooseModel(t.TempDir())
+		require.NoError(t, err)
+		require.Equal(t, row.want, model)
+		require.True(t, strings.HasPrefix(model, provider.ID()+":"))
+		require.Equal(t, row.want == "local:rules", stoodIn())
+	}
+}
 
 // What the model says when it had better not deploy.
 func TestNoDeployment(t *testing.T) {

@@ -71,10 +71,14 @@ func account(dir string) error {
 		_, what, _ := strings.Cut(line, " ")
 		once = once && !slices.ContainsFunc(lines[:i], func(l string) bool { return strings.HasSuffix(l, " "+what) })
 	}
-	if !once {
+	switch {
+	case once:
+		fmt.Println("Nothing ran twice and no turn was paid twice.")
+	case stoodIn():
 		return fmt.Errorf("something happened twice")
+	default:
+		fmt.Println("What stands there twice, the model has asked for twice.")
 	}
-	fmt.Println("Nothing ran twice and no turn was paid twice.")
 	return nil
 }
 

@@ -39,10 +39,14 @@ func newConfig(dir string, store rulvar.Store) (rulvar.Config, error) {
 	if err != nil {
 		return rulvar.Config{}, err
 	}
+	provider, model, err := chooseModel(dir)
+	if err != nil {
+		return rulvar.Config{}, err
+	}
 	return rulvar.Config{
 		Store:     store,
-		Providers: []rulvar.Provider{&localModel{dir: dir}},
-		Model:     "local:rules",
+		Providers: []rulvar.Provider{provider},
+		Model:     model,
 		Permissions: &rulvar.PermissionConfig{
 			Deny: []rulvar.Rule{rulvar.RiskRule(rulvar.RiskDestructive)},
 			Ask:  []rulvar.Rule{rulvar.RiskRule(rulvar.RiskUndeclared)},
@@ -93,7 +97,7 @@ func newTools(dir string) ([]rulvar.ToolSource, error) {
 				return checkResult{}, err
 			}
 		}
-		return checkResult{OK: true, Output: "vet and test pass"}, nil
+		return checkResult{OK: true, Output: "vet and test pass at commit " + head(tc, dir)}, nil
 	})
 	search, err2 := rulvar.NewTool(rulvar.ToolConfig{
 		Name: "search_issues", Description: "Search the issue file of the repository.", Version: "2", Risk: rulvar.RiskRead,
