@@ -55,7 +55,10 @@ func (p *providerTest) serve(replies ...reply) *service {
 	s := &service{left: make(chan struct{}, 100)}
 	s.answer = func(n int) reply { return replies[min(n, len(replies)-1)] }
 	s.Server = httptest.NewServer(http.HandlerFunc(s.handle))
-	p.Cleanup(s.Close)
+	p.Cleanup(func() {
+		s.CloseClientConnections() // an adapter may hold one for ever
+		s.Close()
+	})
 	return s
 }
 
