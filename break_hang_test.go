@@ -50,6 +50,24 @@ func TestBreakProviderNeverReturns(t *testing.T) {
 	}
 }
 
+// A provider that has said all and does not return costs a wait, not the answer.
+func TestBreakProviderStays(t *testing.T) {
+	defer rulvar.Hurry(10 * time.Millisecond)()
+	ctx := testCtx(t)
+	free := make(chan struct{})
+	defer close(free)
+	model := &wildProvider{stream: func(_ context.Context, _ int64, yield yieldFunc) {
+		_ = yield(say("done"), nil) && yield(finishWith(rulvar.FinishStop), nil)
+		<-free
+	}}
+	engine := rulvartest.NewEngine(t, rulvar.Config{Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{model}, Model: "test:m", Logger: quietLog()})
+	h, err := rulvar.Run(ctx, engine, askShip(), "api", nil)
+	require.NoError(t, err)
+	out, err := h.Result(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "done", out.Value)
+}
+
 // A listener that never returns delays a run and does not hold it, nor those
 // who read its events.
 func TestBreakListenerNeverReturns(t *testing.T) {

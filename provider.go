@@ -20,7 +20,8 @@ type Provider interface {
 	// Stream sends one request and yields what comes back. The last thing it
 	// yields is either an event of type [StreamFinish] or an error, best a
 	// [*ProviderError]; a stream that ends with neither counts as cut and may
-	// be retried. It stops soon after ctx is done.
+	// be retried. It stops soon after ctx is done; a stream that does not return
+	// is left behind five seconds later, and its goroutine leaks.
 	Stream(ctx context.Context, req *Request) iter.Seq2[StreamEvent, error]
 }
 

@@ -137,7 +137,8 @@ func (h *RunHandle[R]) Result(ctx context.Context) (Outcome[R], error) {
 func (h *RunHandle[R]) Events() iter.Seq[Event] { return h.seg.bus.events(nil) }
 
 // On calls fn for each event from now on, in order, and returns a function
-// that ends it. To see every event use RunOptions.OnEvent.
+// that ends it. To see every event use RunOptions.OnEvent, which also says how
+// long the run waits for fn.
 func (h *RunHandle[R]) On(fn func(Event)) (cancel func()) { return h.seg.bus.on(fn) }
 
 // ResolveExternal is [Engine.Resolve] for this run.
