@@ -94,7 +94,7 @@ func (c *Ctx) agent(prompt string, opts *AgentOptions, schema *compiledSchema) (
 		return agentOutcome{}, err
 	}
 	other := *opts
-	other.Model, other.Effort, other.SecondAttempt = again.Model, firstSet(again.Effort, opts.Effort), nil
+	other.Model, other.Effort, other.SecondAttempt, other.Approach = again.Model, firstSet(again.Effort, opts.Effort), nil, ""
 	two, err := c.newAttempt(prompt, &other, schema)
 	if err != nil {
 		return agentOutcome{}, err

@@ -119,6 +119,28 @@ func TestSecondAttemptFailsToo(t *testing.T) {
 	require.Equal(t, [2]int{3, 2}, models.requests())
 }
 
+// A process that dies in the second attempt goes on with it. One that dies
+// before the decision for it is durable begins with the first.
+func TestSecondAttemptInterrupted(t *testing.T) {
+	for name, c := range map[string]struct {
+		lose     func(*rulvar.Entry) bool
+		requests [2]int
+	}{
+		"in it":     {func(en *rulvar.Entry) bool { return en.Ref != nil && en.ServedBy == "two:m" }, [2]int{1, 2}},
+		"before it": {ofDecision("model.fallback"), [2]int{2, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, models := rulvar.NewMemoryStore(), newTwoModels([]rulvartest.Turn{breaks()}, []rulvartest.Turn{{Text: "good"}})
+			opts := rulvar.AgentOptions{SecondAttempt: &rulvar.SecondAttempt{Model: "two:m"}}
+			require.Equal(t, rulvar.RunError, models.segment(t, &deafStore{store, c.lose}, opts, nil).Status)
+			out := models.segment(t, store, opts, &rulvar.ResumeOptions[int]{})
+			require.Equal(t, rulvar.RunOK, out.Status, "%v", out.Err)
+			require.Equal(t, "good", out.Value)
+			require.Equal(t, c.requests, models.requests())
+		})
+	}
+}
+
 // An invalidated first attempt is made again, and a changed second one too.
 func TestSecondAttemptThatNoLongerHolds(t *testing.T) {
 	for name, change := range map[string]func(*rulvar.AgentOptions, *rulvar.ResumeOptions[int]){

@@ -47,7 +47,8 @@ type RunOptions struct {
 	// OnEvent sees every event from the first. It is called in order, one
 	// event at a time. The run waits while it is called, for ten seconds at
 	// most; then it goes on and the events that follow wait for the listener.
-	// Events that wait at the run's end longer than that are not delivered.
+	// Where more than twice Config.EventBuffer wait the oldest are dropped, but
+	// no approvals; what waits ten seconds at the run's end is not delivered.
 	OnEvent func(Event)
 }
 

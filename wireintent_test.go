@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,18 +72,22 @@ func TestWireIntents(t *testing.T) {
 	}
 }
 
-// deafStore loses every record of a kind of decision.
+// deafStore loses records.
 type deafStore struct {
 	rulvar.Store
-	lose string
+	lose func(*rulvar.Entry) bool
+}
+
+func ofDecision(decisionType string) func(*rulvar.Entry) bool {
+	return func(en *rulvar.Entry) bool {
+		var d struct{ DecisionType string }
+		return json.Unmarshal(en.Value, &d) == nil && d.DecisionType == decisionType
+	}
 }
 
 func (s *deafStore) AppendAll(ctx context.Context, runID string, entries []*rulvar.Entry, lock *rulvar.RunLock) error {
-	for _, en := range entries {
-		var d struct{ DecisionType string }
-		if json.Unmarshal(en.Value, &d) == nil && d.DecisionType == s.lose {
-			return errors.New("the disk is gone")
-		}
+	if slices.ContainsFunc(entries, s.lose) {
+		return errors.New("the disk is gone")
 	}
 	return s.Store.AppendAll(ctx, runID, entries, lock)
 }
@@ -99,7 +104,7 @@ func TestWireIntentsThatAreLost(t *testing.T) {
 			ctx := testCtx(t)
 			store := rulvar.NewMemoryStore()
 			model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{{Text: "x"}}})
-			cfg := rulvar.Config{Store: &deafStore{store, c.lose}, Providers: []rulvar.Provider{model}, Model: "test:m", WireIntents: true, Logger: quietLog()}
+			cfg := rulvar.Config{Store: &deafStore{store, ofDecision(c.lose)}, Providers: []rulvar.Provider{model}, Model: "test:m", WireIntents: true, Logger: quietLog()}
 			h, err := rulvar.Run(ctx, rulvartest.NewEngine(t, cfg), askShip(), "api", &rulvar.RunOptions{RunID: "r1"})
 			require.NoError(t, err)
 			out, err := h.Result(ctx)
