@@ -1,0 +1,75 @@
+package worktree
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/worktree"
+)
+
+func newProvider(b *testing.B, src string, pool int) *worktree.GitProvider {
+	p, err := worktree.NewGitProvider(&worktree.GitOptions{RepoRoot: src, Dir: b.TempDir(), PoolSize: pool, OnWarn: func(m string) { panic(m) }})
+	must(err)
+	return p
+}
+
+func acquire(p *worktree.GitProvider) rulvar.IsolationTree {
+	tree, err := p.Acquire(context.Background(), rulvar.IsolationRequest{RunID: "bench"})
+	must(err)
+	return tree
+}
+
+// rulvarCycle is the cycle of an agent's tree: acquired, edited, collected,
+// proven to be as it was collected, and removed or put into the pool.
+func rulvarCycle(b *testing.B, src string, pool int) {
+	p := newProvider(b, src, pool)
+	ctx := context.Background()
+	var add, diff, remove time.Duration
+	cycle := func() {
+		t0 := time.Now()
+		tree := acquire(p)
+		t1 := time.Now()
+		edit(tree.Path)
+		t2 := time.Now()
+		patch, err := p.Collect(ctx, tree)
+		must(err)
+		wantPatch(string(patch.Patch))
+		t3 := time.Now()
+		_, err = p.Release(ctx, tree, rulvar.IsolationRelease{Snapshot: patch.Snapshot})
+		must(err)
+		add, diff, remove = add+t1.Sub(t0), diff+t3.Sub(t2), remove+time.Since(t3)
+	}
+	if pool > 0 {
+		cycle() // fills the pool
+		add, diff, remove = 0, 0, 0
+	}
+	for b.Loop() {
+		if pool == 0 {
+			b.StopTimer()
+			syscall.Sync()
+			b.StartTimer()
+		}
+		cycle()
+	}
+	report(b, add, diff, remove)
+	must(p.Drain(ctx))
+}
+
+// rulvarCollect takes the patch of a tree that stays edited.
+func rulvarCollect(b *testing.B, src string) func() {
+	p := newProvider(b, src, 0)
+	tree := acquire(p)
+	b.Cleanup(func() {
+		_, err := p.Release(context.Background(), tree, rulvar.IsolationRelease{Discard: true})
+		must(err)
+	})
+	edit(tree.Path)
+	return func() {
+		patch, err := p.Collect(context.Background(), tree)
+		must(err)
+		wantPatch(string(patch.Patch))
+	}
+}
