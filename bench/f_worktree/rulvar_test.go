@@ -2,6 +2,7 @@ package worktree
 
 import (
 	"context"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +21,42 @@ func acquire(p *worktree.GitProvider) rulvar.IsolationTree {
 	tree, err := p.Acquire(context.Background(), rulvar.IsolationRequest{RunID: "bench"})
 	must(err)
 	return tree
+}
+
+// BenchmarkAcquire times the first step alone: a checkout that an agent can
+// work in.
+func BenchmarkAcquire(b *testing.B) {
+	src := source()
+	b.Run("git-cli-worktree-add", func(b *testing.B) {
+		dst := filepath.Join(b.TempDir(), "wt")
+		for b.Loop() {
+			run(src, "git", "worktree", "add", "-q", "--detach", dst, "HEAD")
+			b.StopTimer()
+			run(src, "git", "worktree", "remove", "--force", dst)
+			syscall.Sync()
+			b.StartTimer()
+		}
+	})
+	for name, pool := range map[string]int{"rulvar-cold": 0, "rulvar-pooled": 1} {
+		b.Run(name, func(b *testing.B) {
+			p := newProvider(b, src, pool)
+			give := func(tree rulvar.IsolationTree) {
+				_, err := p.Release(context.Background(), tree, rulvar.IsolationRelease{})
+				must(err)
+			}
+			if pool > 0 {
+				give(acquire(p)) // fills the pool
+			}
+			for b.Loop() {
+				tree := acquire(p)
+				b.StopTimer()
+				give(tree)
+				syscall.Sync()
+				b.StartTimer()
+			}
+			must(p.Drain(context.Background()))
+		})
+	}
 }
 
 // rulvarCycle is the cycle of an agent's tree: acquired, edited, collected,

@@ -80,6 +80,13 @@ var rows = []row{
 	cpu(least("e4", "e_journal", "Replay/decode/goccy", "Replay/decode/rulvar-load", 2.5)),
 	cpu(least("e4", "e_journal", "Replay/decode/encoding-json", "Replay/decode/rulvar-load", 10)),
 
+	most("f1 cold", "f_worktree", "Acquire/rulvar-cold", "Acquire/git-cli-worktree-add", 0.7, 1.1),
+	most("f1 reused", "f_worktree", "Acquire/rulvar-pooled", "Acquire/git-cli-worktree-add", 0.15, 0.15),
+	most("f2", "f_worktree", "Cycle/rulvar-pooled", "Cycle/git-cli-pooled-reset", 1, 0),
+	most("f2", "f_worktree", "Cycle/rulvar-pooled", "Cycle/git-cli-worktree", 0.15, 0),
+	most("f3", "f_worktree", "Diff/rulvar-collect", "Diff/git-add-N-and-diff", 0.6, 1.3),
+	most("f3", "f_worktree", "Diff/rulvar-collect", "Diff/lstat-walk-bound", 4, 0),
+
 	most("g", "g_durable", "Steps/rulvar-file-store", "Steps/jsonl-fdatasync-bound", 1.1, 1.2),
 	own("g paired", "g_durable", "Paired/rulvar", "x-bound", 1.1, 1.2),
 	least("g", "g_durable", "Steps/dbos-postgres", "Steps/rulvar-file-store", 4),
