@@ -1,6 +1,7 @@
 // Package rulvartest helps to test code that uses rulvar: a scripted model, an
-// engine that checks what it leaves behind, assertions on policy, and a way to
-// kill a process at a named point and see what a resume makes of it.
+// engine that checks what it leaves behind, assertions on policy, a recorder of
+// real models ([Cassette]), a suite for adapters ([RunProviderSuite]), and a way
+// to kill a process at a named point and see what a resume makes of it.
 //
 // A test of a policy needs no engine and no model:
 //
