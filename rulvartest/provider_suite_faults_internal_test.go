@@ -31,9 +31,8 @@ type toy struct {
 	client   *http.Client
 	fault    string
 
-	mu    sync.Mutex
-	ids   map[string]string
-	asked int
+	mu  sync.Mutex
+	ids map[string]string
 }
 
 func newToy(fault, url, key string, client *http.Client) *toy {
