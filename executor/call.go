@@ -43,8 +43,10 @@ type dispatcher struct {
 	keepResults                   bool
 
 	// launch says how the attempt's program is started. Its errors are those
-	// of the call.
-	launch func(a *attempt) (*process.Spec, error)
+	// of the call. ended, where it is not nil, is called with what became of
+	// the program; an error of it means that the program was not started after
+	// all.
+	launch func(a *attempt) (spec *process.Spec, ended func(*process.Result) error, err error)
 	// again is called before a call is tried again whose earlier attempts may
 	// still run.
 	again func(a *attempt, open []Attempt)
@@ -199,7 +201,7 @@ func (a *attempt) judge(earlier []Attempt) (json.RawMessage, error) {
 // run starts the program and makes a result of what it does. res is nil where
 // it was not started.
 func (a *attempt) run() (json.RawMessage, *process.Result, error) {
-	spec, err := a.d.launch(a)
+	spec, ended, err := a.d.launch(a)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -208,6 +210,11 @@ func (a *attempt) run() (json.RawMessage, *process.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(a.tc, a.d.timeout, errTimeout)
 	defer cancel()
 	res, err := process.Run(ctx, spec)
+	if err == nil && ended != nil {
+		if err := ended(res); err != nil {
+			return nil, nil, err
+		}
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, nil, a.ended(ctx, nil)

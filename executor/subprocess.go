@@ -103,22 +103,22 @@ func (x *Subprocess) Execute(tc *rulvar.ToolContext, call rulvar.ExecutorCall) (
 }
 
 // launch makes the environment and finds the program.
-func (x *Subprocess) launch(a *attempt) (*process.Spec, error) {
+func (x *Subprocess) launch(a *attempt) (*process.Spec, func(*process.Result) error, error) {
 	env := hostValues(x.allowEnv)
 	if _, err := a.addCredentials(env); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	a.addOwn(env)
 	path, hasPath := env["PATH"]
 	file, msg := lookup(a.program.Command, path, hasPath)
 	if msg != "" {
-		return nil, a.fail(ErrSpawn, msg, nil, nil)
+		return nil, nil, a.fail(ErrSpawn, msg, nil, nil)
 	}
 	spec := &process.Spec{Path: file, Args: append([]string{a.program.Command}, a.program.Args...), Env: list(env), Dir: a.dir}
 	if x.sandbox != nil {
 		if err := x.sandbox.wrap(spec); err != nil {
-			return nil, a.fail(ErrSpawn, "it cannot be started in its sandbox", nil, err)
+			return nil, nil, a.fail(ErrSpawn, "it cannot be started in its sandbox", nil, err)
 		}
 	}
-	return spec, nil
+	return spec, nil, nil
 }
