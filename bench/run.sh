@@ -10,7 +10,7 @@ for tool in medians quiet targets; do
   (cd $tool && go build -o ../bin/$tool .) || exit 1
 done
 export GIT_CONFIG_GLOBAL=/dev/null WTSRC=${WTSRC:-${TMPDIR:-/tmp}/bench-src}
-[ $# -gt 0 ] || set -- a_policy b_shell c_canon d_schema h_mcp i_provider e_journal g_durable f_worktree
+[ $# -gt 0 ] || set -- a_policy b_shell c_canon d_schema h_mcp i_provider j_executor e_journal g_durable f_worktree
 for item; do
   item=${item%/}
   time=${BENCHTIME:-300ms} args=(-foreign "${FOREIGN:-1.2}") # by default, leave one core to others

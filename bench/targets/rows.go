@@ -96,4 +96,6 @@ var rows = []row{
 	cpu(most("h engine", "h_mcp", "Call/rulvar-engine-memory", "Call/direct-typed-bound", 1.5, 6)),
 	cpu(most("h MCP", "h_mcp", "Call/rulvar-engine-mcp", "Call/mcp-typed-in-memory", 1.1, 0)),
 	cpu(least("h", "h_mcp", "Call/mcp-typed-in-memory", "Call/rulvar-parts", 45)),
+
+	own("j", "j_executor", "Paired", "x-bare/rulvar-subprocess", 1.3, 0),
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,29 +37,51 @@ func Run(ctx context.Context, s *Spec) (*Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r := &running{spec: s, res: &Result{ExitCode: -1, Stderr: NewCapture(s.MaxStderr)},
-		overflow: make(chan struct{}), drained: make(chan struct{}), exited: make(chan struct{}), reap: make(chan struct{}), reaped: make(chan struct{})}
-	if err := r.start(); err != nil {
+	r := &running{
+		spec: s, res: &Result{ExitCode: -1, Stderr: NewCapture(s.MaxStderr)}, pidfd: -1,
+		overflow: make(chan struct{}), drained: make(chan struct{}), exited: make(chan struct{}),
+		lost: make(chan struct{}), ended: make(chan struct{}),
+	}
+	if err := r.live(ctx); err != nil {
 		return nil, err
 	}
-	r.await(ctx)
 	r.finish()
 	return r.res, nil
 }
 
 // running is one program that runs.
 type running struct {
-	spec *Spec
-	res  *Result
-	cmd  *exec.Cmd
+	spec  *Spec
+	res   *Result
+	cmd   *exec.Cmd
+	pidfd int // Linux; -1 where there is none
 
 	closing  [2]*os.File   // the host's ends of the output
 	overflow chan struct{} // closed: standard output has reached its bound
 	drained  chan struct{} // closed: the output has ended
-	exited   chan struct{} // closed: the program has ended
-	reap     chan struct{} // closed: its exit status may be taken
-	reaped   chan struct{} // closed: it is taken
-	copying  sync.WaitGroup
+	copying  atomic.Int32  // streams that have not ended
+
+	exited chan struct{} // closed: the program has ended
+	lost   chan struct{} // closed: it does not end
+	mu     sync.Mutex
+	over   bool          // nobody is to end it any more
+	ending bool          // somebody is ending it
+	ended  chan struct{} // closed: somebody has
+}
+
+// live is the program's life. The thread is this call's alone meanwhile: on
+// Linux the program is killed with the thread that has started it. A call that
+// must not wait for another thread when the program ends waits in the kernel.
+func (r *running) live(ctx context.Context) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := r.start(); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { r.end(&r.res.Stopped) })
+	defer stop()
+	r.wait()
+	return nil
 }
 
 // start makes the pipes and starts the program.
@@ -85,15 +108,13 @@ func (r *running) start() (err error) {
 		input.Close()
 		input, rest = nil, nil
 	}
-	failed := make(chan error, 1)
 	r.res.Began = time.Now()
-	go r.lead(theirs, failed)
-	if err := <-failed; err != nil {
+	if r.cmd, err = r.command(theirs); err != nil {
 		return err
 	}
-	r.copying.Go(func() { r.collect(r.closing[0]) })
-	r.copying.Go(func() { copyTo(r.res.Stderr, r.closing[1]) })
-	go func() { r.copying.Wait(); close(r.drained) }()
+	r.copying.Store(2)
+	go func() { r.collect(r.closing[0]); r.streamEnded() }()
+	go func() { copyTo(r.res.Stderr, r.closing[1]); r.streamEnded() }()
 	if input != nil {
 		go func() { // ends when nobody can read any more
 			_, _ = input.Write(rest)
@@ -103,31 +124,36 @@ func (r *running) start() (err error) {
 	return nil
 }
 
-// lead starts the program and stays with it: on Linux it is killed with the
-// thread that has started it.
-func (r *running) lead(files [3]*os.File, failed chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cmd, err := Start(func() *exec.Cmd {
+// command starts the program on its ends of the pipes.
+func (r *running) command(files [3]*os.File) (*exec.Cmd, error) {
+	return Start(func() *exec.Cmd {
 		env := r.spec.Env
 		if env == nil {
 			env = []string{} // nil would be the host's
 		}
 		return &exec.Cmd{
 			Path: r.spec.Path, Args: r.spec.Args, Env: env, Dir: r.spec.Dir,
-			Stdin: files[0], Stdout: files[1], Stderr: files[2], SysProcAttr: attributes(),
+			Stdin: files[0], Stdout: files[1], Stderr: files[2], SysProcAttr: attributes(&r.pidfd),
 		}
 	})
-	r.cmd = cmd
-	failed <- err
-	if err != nil {
-		return
+}
+
+// hasTerminal reports whether the host has a terminal, which a program in its
+// session could read from and type into: it gets a session of its own then.
+// Otherwise it does without, because a kernel that shares out its time by
+// session, as Linux does, lets a new one wait on a busy machine.
+func hasTerminal() bool {
+	fd, err := syscall.Open("/dev/tty", syscall.O_RDONLY|syscall.O_NOCTTY|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+	if err == nil {
+		syscall.Close(fd)
 	}
-	awaitExit(cmd)
-	close(r.exited)
-	<-r.reap
-	_ = cmd.Wait() // what it says is in the ProcessState
-	close(r.reaped)
+	return err == nil || err != syscall.ENXIO && err != syscall.ENOENT
+}
+
+func (r *running) streamEnded() {
+	if r.copying.Add(-1) == 0 {
+		close(r.drained)
+	}
 }
 
 // collect reads standard output, up to its bound; what comes then is read and
@@ -148,6 +174,7 @@ func (r *running) collect(f *os.File) {
 	}
 	r.res.Stdout = buf
 	close(r.overflow)
+	go r.end(&r.res.Overflow)
 	copyTo(io.Discard, f)
 }
 
@@ -163,16 +190,16 @@ func copyTo(w io.Writer, f *os.File) {
 	}
 }
 
-// await returns when the program has ended, by itself or not.
-func (r *running) await(ctx context.Context) {
-	select {
-	case <-r.exited:
+// end ends the program, once, unless it has ended, and notes why.
+func (r *running) end(why *bool) {
+	r.mu.Lock()
+	if r.over || r.ending {
+		r.mu.Unlock()
 		return
-	case <-ctx.Done():
-		r.res.Stopped = true
-	case <-r.overflow:
-		r.res.Overflow = true
 	}
+	r.ending, *why = true, true
+	r.mu.Unlock()
+	defer close(r.ended)
 	pid := r.cmd.Process.Pid
 	known := Descendants(pid)
 	signal := func(sig syscall.Signal) {
@@ -188,12 +215,32 @@ func (r *running) await(ctx context.Context) {
 		r.spec.Kill()
 	}
 	signal(syscall.SIGKILL)
-	r.res.Lost = !within(r.exited, lostDelay)
+	if !within(r.exited, lostDelay) {
+		r.res.Lost = true
+		close(r.lost)
+	}
+}
+
+// settle waits for whoever ends the program, and lets nobody begin to.
+func (r *running) settle() {
+	r.mu.Lock()
+	r.over = true
+	ending := r.ending
+	r.mu.Unlock()
+	select {
+	case <-r.lost:
+	default:
+		close(r.exited)
+	}
+	if ending {
+		<-r.ended
+	}
 }
 
 // finish ends what is left, and takes the exit status after that, so that the
 // process group cannot be mistaken for another.
 func (r *running) finish() {
+	r.settle()
 	res, ended := r.res, !r.res.Stopped && !r.res.Overflow
 	if ended {
 		res.Duration = time.Since(res.Began)
@@ -205,9 +252,10 @@ func (r *running) finish() {
 		}
 	}
 	_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
-	close(r.reap)
-	if !res.Lost {
-		<-r.reaped
+	if res.Lost {
+		go func() { awaitExit(r.cmd); reap(r.cmd) }()
+	} else {
+		reap(r.cmd)
 		r.status()
 	}
 	within(r.drained, r.spec.WaitDelay)
