@@ -32,7 +32,7 @@ func TestSubprocessConforms(t *testing.T) {
 			rulvartest.RunExecutorSuite(t, func(t *testing.T, s *rulvartest.ExecutorSetup) rulvar.ToolExecutor {
 				return subprocess(t, executor.SubprocessOptions{
 					AllowEnv: s.AllowEnv, Credentials: given(s.Credentials), Timeout: s.Timeout, KillDelay: s.KillDelay,
-					MaxOutput: s.MaxOutput, Ledger: s.Ledger, Sandbox: box,
+					WaitDelay: executor.DefaultWaitDelay, MaxOutput: s.MaxOutput, Ledger: s.Ledger, Sandbox: box,
 				})
 			})
 		})

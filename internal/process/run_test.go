@@ -26,7 +26,7 @@ const hour = "sleep 3600"
 func script(dir, text string) *process.Spec {
 	return &process.Spec{
 		Path: "/bin/sh", Args: []string{"sh", "-c", text}, Env: []string{"PATH=" + os.Getenv("PATH")}, Dir: dir,
-		MaxStdout: 1 << 20, MaxStderr: 1 << 10, KillDelay: 200 * time.Millisecond, WaitDelay: 200 * time.Millisecond,
+		MaxStdout: 1 << 20, MaxStderr: 1 << 10, KillDelay: 200 * time.Millisecond, WaitDelay: time.Minute,
 	}
 }
 
@@ -131,6 +131,9 @@ func TestRunIsEnded(t *testing.T) {
 			killed := 0
 			s := script(dir, row.script)
 			s.Kill = func() { killed++ }
+			if strings.HasSuffix(row.name, "is heard") {
+				s.KillDelay = time.Minute
+			}
 			res, err := process.Run(ctx, s)
 			require.NoError(t, err)
 			require.True(t, res.Stopped)
@@ -184,7 +187,11 @@ func TestRunLeavesNothing(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			res := run(t, script(dir, row.script))
+			s := script(dir, row.script)
+			if row.left {
+				s.WaitDelay = 200 * time.Millisecond
+			}
+			res := run(t, s)
 			require.Equal(t, "ok\n", string(res.Stdout))
 			require.Zero(t, res.ExitCode)
 			require.Equal(t, row.left, res.Left)
