@@ -118,6 +118,7 @@ func standInRun(dir string, args []string) int {
 		}
 	}()
 	_ = cmd.Wait()
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // a container ends with its first process
 	os.Remove(file)
 	if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
 		return 128 + int(ws.Signal())

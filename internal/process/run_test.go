@@ -110,6 +110,7 @@ func TestRunIsEnded(t *testing.T) {
 		{"SIGTERM ignored by a child alone", "sh -c 'trap \"\" TERM; echo $$ > pid1; : > begun; exec " + hour + "' & wait", "", false},
 		{"stopped", "echo $$ > pid1; : > begun; kill -STOP $$", "", false},
 		{"left the session", "setsid -w sh -c 'echo $$ > pid1; : > begun; exec " + hour + "'", "", true},
+		{"left the session, and starts others meanwhile", "setsid sh -c 'trap \"\" TERM; echo $$ > pid1; : > begun; while :; do sleep 3600 & sleep 0.02; done' & wait", "", true},
 		{"left the session, SIGTERM ignored", "setsid sh -c 'trap \"\" TERM; echo $$ > pid1; : > begun; " + hour + "' & wait", "", true},
 	} {
 		t.Run(row.name, func(t *testing.T) {

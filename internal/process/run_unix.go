@@ -202,19 +202,17 @@ func (r *running) end(why *bool) {
 	defer close(r.ended)
 	pid := r.cmd.Process.Pid
 	known := Descendants(pid)
-	signal := func(sig syscall.Signal) {
-		_ = syscall.Kill(-pid, sig)
-		for _, d := range known {
-			d.Signal(sig)
-		}
+	_ = syscall.Kill(-pid, syscall.SIGTERM)
+	for _, d := range known {
+		d.Signal(syscall.SIGTERM)
 	}
-	signal(syscall.SIGTERM)
 	within(r.exited, r.spec.KillDelay)
-	known = append(known, Descendants(pid)...)
 	if r.spec.Kill != nil {
 		r.spec.Kill()
 	}
-	signal(syscall.SIGKILL)
+	_ = syscall.Kill(-pid, syscall.SIGSTOP)
+	KillDescendants(pid, known)
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
 	if !within(r.exited, lostDelay) {
 		r.res.Lost = true
 		close(r.lost)

@@ -47,8 +47,44 @@ func Descendants(of int) []Descendant {
 
 // Signal sends a signal to the process, unless another has its number by now.
 func (d Descendant) Signal(sig syscall.Signal) {
-	if now, ok := read(strconv.Itoa(d.is.pid)); ok && now.start == d.is.start {
+	if d.lives() {
 		_ = syscall.Kill(d.is.pid, sig)
+	}
+}
+
+func (d Descendant) lives() bool {
+	now, ok := read(strconv.Itoa(d.is.pid))
+	return ok && now.start == d.is.start
+}
+
+// killRounds bounds how often somebody new is looked for.
+const killRounds = 10
+
+// KillDescendants kills what a process has started, and known, who were found
+// earlier, with what those have started: their chain to the process may be
+// broken by now. All are stopped before any is killed, because whose parent is
+// killed is not found any more, and who is stopped starts nobody.
+func KillDescendants(of int, known []Descendant) {
+	stopped := make(map[Descendant]bool)
+	for range killRounds {
+		found := append(Descendants(of), known...)
+		for d := range stopped {
+			found = append(found, Descendants(d.is.pid)...)
+		}
+		before := len(stopped)
+		for _, d := range found {
+			d.is.parent = 0 // which changes, while it stays the same process
+			if !stopped[d] && d.lives() {
+				stopped[d] = true
+				_ = syscall.Kill(d.is.pid, syscall.SIGSTOP)
+			}
+		}
+		if len(stopped) == before {
+			break
+		}
+	}
+	for d := range stopped {
+		d.Signal(syscall.SIGKILL)
 	}
 }
 

@@ -12,3 +12,6 @@ func Descendants(int) []Descendant { return nil }
 
 // Signal does nothing.
 func (Descendant) Signal(syscall.Signal) {}
+
+// KillDescendants does nothing.
+func KillDescendants(int, []Descendant) {}
