@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "docker" {
-		os.Exit(standIn(filepath.Dir(os.Args[0]), os.Args[1:]))
+		syscall.Exit(standIn(filepath.Dir(os.Args[0]), os.Args[1:])) // the race detector would wait a second at os.Exit
 	}
 	goleak.VerifyTestMain(m)
 }
