@@ -32,6 +32,8 @@ type AgentProfile struct {
 	Isolation *Isolation
 	// Limits are laid over the engine's.
 	Limits *UsageLimits
+	// Escalation gives its agents the tool escalate where the call sets none.
+	Escalation *EscalationOptions
 }
 
 // AgentOptions refine an agent call. Fields that are not set are taken from
@@ -72,6 +74,12 @@ type AgentOptions struct {
 	// MemoizeOutcome makes a resume keep a failure that a retry cannot mend,
 	// and a reached limit, instead of trying again.
 	MemoizeOutcome bool
+	// Escalation gives the agent the tool escalate, with which it says that it
+	// cannot do its task as it is set; it replaces the profile's. The tool is
+	// part of the identity. Default: none.
+	Escalation *EscalationOptions
+
+	spawn *spawning // of an orchestrating agent
 }
 
 // ReplayMode is where a call looks for what it did in an earlier segment.
@@ -94,6 +102,7 @@ const (
 	AgentLimit     AgentStatus = "limit"
 	AgentCancelled AgentStatus = "cancelled"
 	AgentSkipped   AgentStatus = "skipped"
+	AgentEscalated AgentStatus = "escalated"
 )
 
 // AgentResult is how an agent ended, in full.
@@ -115,6 +124,8 @@ type AgentResult[T any] struct {
 	// Artifacts are what the agent leaves beside its answer: the patch of its
 	// worktree, whatever its status, and a tree that was kept.
 	Artifacts []Artifact
+	// Escalation is what the agent has reported where Status is escalated.
+	Escalation *Escalation
 }
 
 // Agent asks a model, lets it call tools, and returns its answer. A string T
@@ -156,6 +167,10 @@ func AgentFull[T any](c *Ctx, prompt string, opts *AgentOptions) (AgentResult[T]
 		Status: r.status, Usage: r.usage, Turns: r.turns, ServedBy: r.servedBy,
 		TranscriptRef: r.transcriptRef, Err: r.err, EntryRef: r.entryRef, Artifacts: r.artifacts,
 	}
+	if r.escalation != nil {
+		out.Escalation, err = readEscalation(r.escalation)
+		return out, err
+	}
 	if r.status != AgentOK || r.output == nil {
 		return out, nil
 	}
@@ -175,13 +190,14 @@ type agentOutcome struct {
 	err           *Error
 	entryRef      int64
 	artifacts     []Artifact
+	escalation    json.RawMessage // an [Escalation]
 }
 
 // replayed returns what the journal holds of the agent and retells its start
 // and end.
 func (a *agentRun) replayed(op *replay.Operation) (agentOutcome, error) {
 	en := op.Recorded()
-	out := agentOutcome{status: AgentStatus(en.Status), output: en.Value, servedBy: en.ServedBy, entryRef: en.Seq}
+	out := agentOutcome{status: AgentStatus(en.Status), output: en.Value, servedBy: en.ServedBy, entryRef: en.Seq, escalation: en.Escalation}
 	if en.TranscriptRef != nil {
 		out.transcriptRef = *en.TranscriptRef
 	}
@@ -198,7 +214,12 @@ func (a *agentRun) replayed(op *replay.Operation) (agentOutcome, error) {
 		out.err = replayedError(en, out.status)
 	}
 	a.seg.addUsage(out.usage)
-	a.emit(true, AgentStarted{AgentType: a.info.Type, Label: a.info.Label, Model: a.modelRef, Role: roleLoop})
+	a.emit(true, AgentStarted{AgentType: a.info.Type, Label: a.info.Label, Model: a.modelRef, Role: a.loop.role})
+	if a.orch != nil {
+		if err := a.orch.retell(op.Start.Seq); err != nil {
+			return out, err
+		}
+	}
 	a.emit(true, AgentEnded{AgentType: a.info.Type, Label: a.info.Label, Status: out.status, Usage: out.usage, EntryRef: en.Seq})
 	return out, nil
 }
@@ -272,6 +293,11 @@ func firstWords(s string) string {
 
 // finish writes the transcript and the terminal entry and tells the end.
 func (a *agentRun) finish(out agentOutcome) (agentOutcome, error) {
+	if a.orch != nil {
+		if err := a.orch.dismiss(); err != nil {
+			return out, err
+		}
+	}
 	out.usage, out.usageByModel, out.turns = a.state.Usage, a.state.UsageByModel, a.state.Turns
 	out.servedBy = a.loop.served().ref
 	a.seg.addUsage(out.usage)
@@ -296,6 +322,12 @@ func (a *agentRun) finish(out agentOutcome) (agentOutcome, error) {
 		if end.UsageByModel, err = marshalJSON(out.usageByModel); err != nil {
 			return out, err
 		}
+	}
+	if out.escalation != nil {
+		if out.escalation, err = a.salvaged(out.escalation, ref); err != nil {
+			return out, err
+		}
+		end.Escalation = out.escalation
 	}
 	if out.err != nil && (out.status == AgentErrored) {
 		end.Error = wireError(out.err)

@@ -136,6 +136,9 @@ func pendingOf(runID, workflow string, sus *replay.Suspension) Pending {
 	var v approvalValue
 	_ = json.Unmarshal(en.Value, &v)
 	p.Prompt = fmt.Sprintf("approve tool %q", v.ToolName)
+	if sus.Flavor() == replay.FlavorEscalation {
+		p.Prompt = "decide an escalation: retry, decompose, cancel or accept"
+	}
 	p.Call = &PendingCall{
 		Tool: v.ToolName, ToolCallID: v.ToolCallID, Input: v.runs(), Risk: v.Risk,
 		DecidedBy: v.DecidedBy, Rule: v.Rule, Reason: v.Reason, AgentPath: v.AgentPath,

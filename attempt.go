@@ -134,13 +134,18 @@ func (c *Ctx) newAttempt(prompt string, opts *AgentOptions, schema *compiledSche
 	return t, err
 }
 
-// run asks the journal for the attempt, and runs the agent's loop where the
-// journal does not hold its end.
+// run asks the journal for the attempt and does what it says.
 func (t *attempt) run() (agentOutcome, error) {
-	c, a, s := t.c, t.a, t.c.seg
+	s := t.c.seg
 	s.mu.Lock()
-	m := s.matcher.MatchSettled(c.scope, t.keys, t.mode, t.settled)
+	m := s.matcher.MatchSettled(t.c.scope, t.keys, t.mode, t.settled)
 	s.mu.Unlock()
+	return t.perform(m)
+}
+
+// perform runs the agent's loop where the journal does not hold its end.
+func (t *attempt) perform(m replay.Result) (agentOutcome, error) {
+	c, a, s := t.c, t.a, t.c.seg
 	switch m.Disposition {
 	case replay.Replay:
 		a.running = m.Op.Start
@@ -154,11 +159,13 @@ func (t *attempt) run() (agentOutcome, error) {
 	if err := c.Err(); err != nil {
 		return agentOutcome{}, context.Cause(c)
 	}
-	release, err := s.budget.admit(a.modelRef)
-	if err != nil {
-		return agentOutcome{}, err
+	if a.child == nil { // else it was admitted when it was spawned
+		release, err := s.budget.admit(a.modelRef)
+		if err != nil {
+			return agentOutcome{}, err
+		}
+		defer release()
 	}
-	defer release()
 	if m.Disposition == replay.RerunDangling {
 		a.running = m.Op.Start
 		if err := a.boot(); err != nil {

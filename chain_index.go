@@ -9,8 +9,9 @@ type chainIndex struct {
 	rest   *toolTables            // every other tool: risk rules only
 }
 
-// riskCount is how many risk classes there are, undeclared among them.
-const riskCount = 6
+// riskCount is how many risk classes there are, undeclared and control among
+// them.
+const riskCount = 7
 
 // riskSlot numbers the risk classes. A tool cannot declare an unknown one.
 func riskSlot(r Risk) int {
@@ -25,6 +26,8 @@ func riskSlot(r Risk) int {
 		return 4
 	case RiskDestructive:
 		return 5
+	case RiskControl:
+		return 6
 	}
 	return 0
 }

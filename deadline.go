@@ -107,7 +107,7 @@ func (e *Engine) expire(runID, genesis string, en *Entry) {
 		if sus == nil || sus.ClosedBy >= 0 || sus.Entry.Key != en.Key || sus.Entry.DeadlineAt != en.DeadlineAt {
 			return
 		}
-		_, err = e.resolve(ctx, runID, en, "timeout", mustMarshal(Reject("denied by timeout: nobody answered before "+en.DeadlineAt)))
+		_, err = e.resolve(ctx, runID, en, "timeout", expiredAnswer(sus))
 	}
 	if err != nil {
 		e.log.Error("rulvar: the deadline of an approval could not be recorded; the approval stays open", "run", runID, "entry", en.Seq, "error", err)

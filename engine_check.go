@@ -105,6 +105,9 @@ func (e *Engine) checkProfile(name string, p *AgentProfile) error {
 	if err := p.Limits.validate(path + ".Limits"); err != nil {
 		return err
 	}
+	if err := p.Escalation.validate(path + ".Escalation"); err != nil {
+		return err
+	}
 	if err := e.checkTools(path+".Tools", p.Tools, true); err != nil {
 		return err
 	}

@@ -167,9 +167,14 @@ func (j *toolJob) approvalEntry() (*Entry, error) {
 	return en, nil
 }
 
-// path names the agent for an approver: the workflow, the profile, the label.
+// path names the agent for an approver: the workflow, the agents that spawned
+// it, its profile, its label.
 func (a *agentRun) path() string {
-	p := a.seg.workflow + "/" + firstSet(a.info.Type, "agent")
+	kind := "agent"
+	if a.orch != nil {
+		kind = "orchestrator"
+	}
+	p := a.basePath + "/" + firstSet(a.info.Type, kind)
 	if a.info.Label != "" {
 		p += ":" + a.info.Label
 	}

@@ -33,6 +33,10 @@ type agentRun struct {
 	byName           map[string]*Tool
 	declared         []ToolDeclaration
 	chain            *PermissionChain
+	basePath         string             // of who has called the agent, for an approver
+	escalation       *EscalationOptions // nil where it cannot escalate
+	child            *spawned           // what it is to the agent that spawned it
+	orch             *orchestrator      // nil where it spawns none
 
 	running *Entry
 	state   checkpoint
@@ -57,10 +61,19 @@ func (a *agentRun) log(msg string, data ...any) {
 func (a *agentRun) run() (agentOutcome, error) {
 	stop := a.startClock()
 	defer stop()
-	a.emit(false, AgentStarted{AgentType: a.info.Type, Label: a.info.Label, Model: a.modelRef, Role: roleLoop})
+	a.emit(false, AgentStarted{AgentType: a.info.Type, Label: a.info.Label, Model: a.modelRef, Role: a.loop.role})
 	a.warnUnmatched()
 	if !a.resumed {
 		a.state.Messages = a.firstMessages()
+	}
+	if a.child != nil {
+		a.child.begin()
+	}
+	if a.orch != nil {
+		defer a.orch.leave()
+		if err := a.orch.restore(); err != nil {
+			return agentOutcome{}, err
+		}
 	}
 	if p := a.state.Pending; p != nil {
 		if out, done, err := a.finishTurn(p); done || err != nil {
@@ -86,6 +99,9 @@ func (a *agentRun) turn() (agentOutcome, bool, error) {
 	if a.state.Turns >= a.limits.MaxTurns {
 		return a.end(a.limited(fmt.Sprintf("the agent has made %d requests, its limit", a.state.Turns)))
 	}
+	if a.child != nil && a.child.overspent(a.costUSD()) {
+		return a.end(a.limited("the agent has spent what it was given"))
+	}
 	q := &question{line: &a.loop, messages: a.state.Messages}
 	if a.extract == nil {
 		q.schema = a.schema
@@ -102,6 +118,9 @@ func (a *agentRun) turn() (agentOutcome, bool, error) {
 	if len(reply.calls) > 0 && reply.forced == nil {
 		p := &pendingTurn{Awaiting: reply.calls[0], Remaining: reply.calls[1:]}
 		return a.finishTurn(p)
+	}
+	if a.orch != nil {
+		return a.orch.unfinished(&reply)
 	}
 	return a.answer(reply)
 }

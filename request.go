@@ -122,6 +122,7 @@ func (a *agentRun) buildRequest(q *question) (*Request, error) {
 	if req.MaxOutputTokens, err = a.seg.budget.clamp(by.ref, requestBytes(req, q.schema), req.MaxOutputTokens); err != nil {
 		return nil, err
 	}
+	req.MaxOutputTokens = a.clampChild(by.ref, requestBytes(req, q.schema), req.MaxOutputTokens)
 	if q.schema == nil {
 		return req, nil
 	}

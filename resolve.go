@@ -166,7 +166,7 @@ func (e *Engine) RevokeApproval(ctx context.Context, runID, key, principal, reas
 			return "", err
 		}
 		sus := findSuspension(fold, key)
-		if sus == nil || sus.Entry.Kind != journal.KindApproval {
+		if sus == nil || sus.Flavor() != replay.FlavorApproval {
 			return fail("the run has no approval with this key")
 		}
 		switch {

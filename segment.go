@@ -61,7 +61,8 @@ type segment struct {
 	settled   string // run status of the last settle before this segment
 	active    int
 	parked    map[int64]*parkedCall // by the seq of the suspended entry
-	suspended bool                  // the segment has ended because nothing could go on
+	joined    map[*joinedCall]struct{}
+	suspended bool // the segment has ended because nothing could go on
 	sealed    bool
 	appended  int
 	appendErr error
@@ -214,6 +215,7 @@ func (s *segment) park(ctx context.Context, entry int64) (*replay.Suspension, er
 	}
 	p := &parkedCall{wake: make(chan struct{}), ctx: ctx}
 	s.parked[entry] = p
+	s.wakeJoined()
 	s.active--
 	s.signalQuiet()
 	s.mu.Unlock()
@@ -339,6 +341,11 @@ func (s *segment) trySuspend() bool {
 	for _, p := range s.parked {
 		if p.ctx.Err() != nil {
 			return false // a sibling has failed, and it is about to go on
+		}
+	}
+	for j := range s.joined {
+		if j.ctx.Err() != nil {
+			return false
 		}
 	}
 	s.suspended = true

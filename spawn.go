@@ -3,6 +3,7 @@ package rulvar
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/jsonschema"
@@ -28,7 +29,13 @@ func (c *Ctx) resolveAgent(prompt string, opts *AgentOptions, schema *compiledSc
 		seg: c.seg, ctx: c.Context, scope: c.scope, parentSpan: c.span, span: c.seg.bus.span(), prompt: prompt,
 		info: AgentInfo{Type: opts.AgentType, Label: opts.Label}, stream: opts.Stream, schema: schema,
 		modelRef: firstSet(opts.Model, profile.Model, e.cfg.Model), effort: firstSet(opts.Effort, profile.Effort, e.cfg.Effort),
-		retries: make(map[string]int),
+		retries: make(map[string]int), basePath: firstSet(c.path, c.seg.workflow), escalation: profile.Escalation,
+	}
+	if opts.Escalation != nil {
+		a.escalation = opts.Escalation
+	}
+	if err := a.escalation.validate("AgentOptions.Escalation"); err != nil {
+		return nil, err
 	}
 	if a.modelRef == "" {
 		return refuse("no model: set Config.Model, the profile's Model or AgentOptions.Model", nil)
@@ -58,21 +65,30 @@ func (c *Ctx) resolveAgent(prompt string, opts *AgentOptions, schema *compiledSc
 	if opts.Tools != nil {
 		sources = opts.Tools
 	}
-	if err := a.resolveTools(sources, profile); err != nil {
+	if err := a.resolveTools(sources, controlTools(opts, a.escalation), profile); err != nil {
 		return nil, err
 	}
 	if err := a.resolveRoutes(mergeRoutes(opts.Routes, profile.Routes, e.cfg.Routes)); err != nil {
 		return refuse("", err)
 	}
-	return a, a.compileChain(profile)
+	if err := a.compileChain(profile, c.spawner); err != nil {
+		return nil, err
+	}
+	if opts.spawn != nil {
+		a.orchestrate(c, opts.spawn)
+	}
+	return a, nil
 }
 
-func (a *agentRun) resolveTools(sources []ToolSource, profile *AgentProfile) error {
+// resolveTools takes the snapshot of the agent's tools, control tools last. An
+// attestation is about the tools of the host alone.
+func (a *agentRun) resolveTools(sources, control []ToolSource, profile *AgentProfile) error {
 	e := a.seg.e
 	var err error
-	if a.tools, err = resolveToolset(a.ctx, sources, e.cfg.Toolsets); err != nil {
+	if a.tools, err = resolveToolset(a.ctx, slices.Concat(sources, control), e.cfg.Toolsets); err != nil {
 		return err
 	}
+	var own []*Tool
 	a.byName = make(map[string]*Tool, len(a.tools))
 	for _, t := range a.tools {
 		if err := e.checkExecutor(t); err != nil {
@@ -82,19 +98,24 @@ func (a *agentRun) resolveTools(sources []ToolSource, profile *AgentProfile) err
 			return errs.New(errs.Config, "spawn", toolPath(t.cfg.Name), `the schema's root is not {"type":"object"}, which models demand of a tool`)
 		}
 		a.byName[t.cfg.Name] = t
+		if !t.control {
+			own = append(own, t)
+		}
 		a.declared = append(a.declared, ToolDeclaration{Name: t.cfg.Name, Description: t.cfg.Description, Parameters: t.schema.declared, Version: t.cfg.Version})
 	}
 	switch {
 	case profile.Attestation != nil:
-		return profile.Attestation.Enforce(a.tools)
-	case e.cfg.RequireAttestation && len(a.tools) > 0:
+		return profile.Attestation.Enforce(own)
+	case e.cfg.RequireAttestation && len(own) > 0:
 		return errs.New(errs.Config, "spawn", a.info.Type, "the engine requires an attestation and the profile has none")
 	}
 	return nil
 }
 
-func (a *agentRun) compileChain(profile *AgentProfile) (err error) {
-	if a.chain, err = CompilePermissionChain(a.seg.e.cfg.Permissions, profile.Permissions, nil); err != nil {
+// compileChain compiles the agent's chain; spawner is that of the agent that
+// spawns it, or nil.
+func (a *agentRun) compileChain(profile *AgentProfile, spawner *PermissionChain) (err error) {
+	if a.chain, err = CompilePermissionChain(a.seg.e.cfg.Permissions, profile.Permissions, spawner); err != nil {
 		return err
 	}
 	if a.isolation.Kind() == IsolationReadonly {
@@ -119,8 +140,8 @@ func (a *agentRun) identity(key string) replay.AgentIdentity {
 		AgentType: a.info.Type, ModelSpec: replay.ModelSpec(a.modelRef, a.effort), Prompt: firstSet(key, a.prompt),
 		SchemaHash: jsonschema.NoSchemaHash, ToolsetHash: ToolsetHash(a.tools),
 	}
-	if a.schema != nil {
-		id.SchemaHash = a.schema.hash
+	if schema := a.answers(); schema != nil {
+		id.SchemaHash = schema.hash
 	}
 	id.Isolation, _ = a.isolation.MarshalJSON() // two strings always encode
 	return id
@@ -128,8 +149,16 @@ func (a *agentRun) identity(key string) replay.AgentIdentity {
 
 // runningValue is what the running entry records: the isolation's kind, where
 // there is one, and the tree.
+// there is one, and the handle of a child.
 func (a *agentRun) runningValue() json.RawMessage {
-	if a.isolation.Kind() == IsolationNone {
+	value := make(map[string]any)
+	if a.isolation.Kind() != IsolationNone {
+		value["isolation"] = a.isolation.Kind()
+	}
+	if a.child != nil {
+		value["spawnRef"] = a.child.handle
+	}
+	if len(value) == 0 {
 		return nil
 	}
 	v := treeValue{Isolation: a.isolation.Kind()}
@@ -138,6 +167,7 @@ func (a *agentRun) runningValue() json.RawMessage {
 		v.Tree = &t
 	}
 	return mustMarshal(v)
+	return mustMarshal(value)
 }
 
 func firstSet(list ...string) string {

@@ -25,6 +25,12 @@ const (
 	RiskNetwork     Risk = "network"
 	RiskExecute     Risk = "execute"
 	RiskDestructive Risk = "destructive"
+
+	// RiskControl is the class of the engine's own tools: those with which an
+	// orchestrating agent spawns others and finishes, and escalate. A rule by
+	// risk cannot name it and a tool cannot declare it, so presets let them
+	// pass; a rule by name, a hook and CanUseTool judge them like any tool.
+	RiskControl Risk = "control"
 )
 
 func (r Risk) known() bool {
@@ -107,6 +113,7 @@ type Tool struct {
 	contract []byte // canonical JSON of the contract tuple
 	hash     string // sha256 of contract
 	invoke   func(*ToolContext, json.RawMessage) (any, error)
+	control  bool // it is one of the engine's own: see controlTool
 }
 
 // NewTool makes a tool whose input schema is reflected from In, as [SchemaOf]

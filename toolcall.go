@@ -22,7 +22,7 @@ func (a *agentRun) finishTurn(p *pendingTurn) (agentOutcome, bool, error) {
 	var stop *agentOutcome
 	for i, call := range calls {
 		if stop == nil {
-			stop = a.mayExecute()
+			stop = a.mayExecute(call)
 		}
 		if stop != nil {
 			p.Executed = append(p.Executed, skipped(call, stop))
@@ -42,6 +42,9 @@ func (a *agentRun) finishTurn(p *pendingTurn) (agentOutcome, bool, error) {
 			stop, done = &out, skipped(call, &out)
 		}
 		p.Executed = append(p.Executed, done)
+		if stop == nil {
+			stop = job.last
+		}
 	}
 	results := Message{Role: RoleTool, Parts: []Part{}}
 	for _, x := range p.Executed {
@@ -56,13 +59,14 @@ func (a *agentRun) finishTurn(p *pendingTurn) (agentOutcome, bool, error) {
 	return agentOutcome{}, false, a.save(nil)
 }
 
-// mayExecute says why no further call of the turn may be executed, or nil.
-func (a *agentRun) mayExecute() *agentOutcome {
+// mayExecute says why no further call of the turn may be executed, or nil. The
+// calls that end an agent are under no limit.
+func (a *agentRun) mayExecute(call pendingCall) *agentOutcome {
 	if a.ctx.Err() != nil {
 		out := a.stopped()
 		return &out
 	}
-	if m := a.limits.MaxToolCalls; m != nil && a.state.ToolCallsUsed >= *m {
+	if m := a.limits.MaxToolCalls; m != nil && a.state.ToolCallsUsed >= *m && !a.ends(call) {
 		out := a.limited(fmt.Sprintf("the agent has made %d tool calls, its limit", a.state.ToolCallsUsed))
 		return &out
 	}
@@ -71,7 +75,11 @@ func (a *agentRun) mayExecute() *agentOutcome {
 
 // skipped answers a call that was never judged: every call id gets a result.
 func skipped(call pendingCall, stop *agentOutcome) executedCall {
-	return executedCall{ID: call.ID, Name: call.Name, IsError: true, Result: mustMarshal(map[string]any{"error": "not executed: " + stop.err.Msg, "skipped": true})}
+	why := "the agent has ended"
+	if stop.err != nil {
+		why = stop.err.Msg
+	}
+	return executedCall{ID: call.ID, Name: call.Name, IsError: true, Result: mustMarshal(map[string]any{"error": "not executed: " + why, "skipped": true})}
 }
 
 // mustMarshal is for values made of strings, numbers and JSON.
@@ -96,8 +104,9 @@ type toolJob struct {
 	verdict Evaluation
 	began   time.Time
 	judged  bool
-	parked  bool // waits for an approval
-	told    bool // its end
+	parked  bool          // waits for an approval
+	told    bool          // its end
+	last    *agentOutcome // set by a call that ends the agent
 }
 
 // run judges the call, executes it where it may run, and returns its result.
@@ -163,6 +172,9 @@ func (j *toolJob) context() (*ToolContext, context.CancelFunc) {
 // execute runs the call with exactly the input that was judged.
 func (j *toolJob) execute(tc *ToolContext, input json.RawMessage) (executedCall, error) {
 	a := j.a
+	if j.tool.control {
+		return j.executeControl(input)
+	}
 	tc.input, tc.approved = input, j.verdict.Verdict == VerdictAsk
 	if !j.idempotent() && a.seg.e.cfg.OnInterrupted != InterruptedRerun {
 		// The call is not counted yet: a resume, which has to do with it again,

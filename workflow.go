@@ -71,6 +71,9 @@ type Ctx struct {
 	depth int   // of child workflows
 	line  *line // of a pipeline's item
 	busy  atomic.Bool
+
+	spawner *PermissionChain // of the agent whose child is called with it
+	path    string           // of that agent, for an approver
 }
 
 // RunID returns the id of the run.

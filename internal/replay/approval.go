@@ -127,6 +127,9 @@ func (m *Matcher) boundTo(q ApprovalQuery) []*Operation {
 	ops := m.approvals[q.Scope]
 	var bound []*Operation
 	for _, op := range ops {
+		if s := m.fold.Suspension(op.Start.Seq); s != nil && s.Flavor() == FlavorEscalation {
+			continue // it asks for no permission
+		}
 		if id, own := m.callID(op); own && id == q.ToolCallID {
 			bound = append(bound, op)
 		}

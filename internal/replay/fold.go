@@ -63,12 +63,13 @@ type Fold struct {
 	coveredSeqs   map[int64]int64  // abandoned operation -> abandon
 	coveredScopes map[string]int64 // what it owns -> abandon
 
-	runStatus   string            // of the last run_settle
-	invalidated map[int64]bool    // operations voided by a decision
-	lastCall    map[int64]int64   // agent -> its last provider-call row
-	intents     map[wireCall]bool // requests whose end is not recorded
-	ordinals    map[int64]int64   // agent -> the greatest ordinal of its requests
-	fallbacks   map[int64]string  // failed agent -> the model that its call went on with
+	runStatus   string                      // of the last run_settle
+	invalidated map[int64]bool              // operations voided by a decision
+	lastCall    map[int64]int64             // agent -> its last provider-call row
+	intents     map[wireCall]bool           // requests whose end is not recorded
+	ordinals    map[int64]int64             // agent -> the greatest ordinal of its requests
+	fallbacks   map[int64]string            // failed agent -> the model that its call went on with
+	spawns      map[string][]*journal.Entry // decisions about spawns, by scope
 }
 
 // NewFold folds the entries of a journal, which must be in order. validate
@@ -89,6 +90,7 @@ func NewFold(entries []*journal.Entry, validate ValidateFunc) (*Fold, error) {
 		intents:       map[wireCall]bool{},
 		ordinals:      map[int64]int64{},
 		fallbacks:     map[int64]string{},
+		spawns:        map[string][]*journal.Entry{},
 	}
 	for i := range entries {
 		if _, err := f.Add(entries[i]); err != nil {

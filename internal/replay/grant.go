@@ -98,6 +98,8 @@ func (f *Fold) decide(e *journal.Entry) error {
 		f.called(e, members)
 	case DecisionIntentsAck:
 		clear(f.intents)
+	case DecisionSpawn, DecisionSpawnCancel:
+		f.spawns[e.Scope] = append(f.spawns[e.Scope], e)
 	}
 	return nil
 }

@@ -103,6 +103,7 @@ type Matcher struct {
 	scoped    map[scopedKey]*queue
 	anywhere  map[keyVersion]*queue
 	approvals map[string][]*Operation
+	spawned   map[string][]*Operation // children of agents, by scope
 
 	hits, misses, skipped, reruns int
 }
@@ -130,6 +131,7 @@ func NewMatcher(prior []*journal.Entry, fold *Fold, invalidate []int64) (*Matche
 		scoped:      map[scopedKey]*queue{},
 		anywhere:    map[keyVersion]*queue{},
 		approvals:   map[string][]*Operation{},
+		spawned:     map[string][]*Operation{},
 	}
 	for seq := range fold.invalidated {
 		m.invalidated[seq] = true
@@ -199,9 +201,14 @@ func good(s journal.Status) bool {
 }
 
 // index makes an operation a candidate. Approvals are bound to a call and not
-// to a key, so they stand apart; see [Matcher.Approval].
+// to a key, so they stand apart; see [Matcher.Approval]. So do
+// the children of agents; see [Matcher.Spawned].
 func (m *Matcher) index(op *Operation) {
 	s := op.Start
+	if _, ok := spawnRef(s); ok {
+		m.spawned[s.Scope] = append(m.spawned[s.Scope], op)
+		return
+	}
 	if s.Kind == journal.KindApproval {
 		m.approvals[s.Scope] = append(m.approvals[s.Scope], op)
 		return
