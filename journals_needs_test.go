@@ -12,12 +12,9 @@ import (
 // feature. A scenario with such a use is skipped. The table shrinks as features
 // arrive.
 var fixtureLacks = []struct{ use, feature string }{
-	{"agent.escalation", "escalation"},
 	{"agent.limits.*", "further limits"},
-	{"workflow.kind", "the orchestrator"},
 	{"argsSchema", "an argument schema of a workflow"},
 	{"options.bodyHash", "the reference's hash of a workflow's source"},
-	{"engine.onEscalation", "escalation"},
 }
 
 // fixtureKnown is what the interpreter of this test understands.

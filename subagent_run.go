@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -15,8 +14,11 @@ import (
 )
 
 // orchestrator is what an orchestrating agent knows of its children. It belongs
+
 // to the goroutine of the agent; the children themselves are under the
+
 // segment's lock.
+
 type orchestrator struct {
 	a      *agentRun
 	c      *Ctx // the agent was called with
@@ -31,107 +33,41 @@ type orchestrator struct {
 }
 
 // spawned is one child.
-type spawned struct {
-	*spawnRecord
-	orch   *orchestrator
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	a      *agentRun // nil until it is resolved
-	try    *attempt
-
-	release   func()        // what it has reserved; nil where nothing is
-	started   bool          // in this segment
-	cancelled bool          // for good, by a decision
-	done      chan struct{} // closed when its goroutine has ended
-
-	// Under the segment's lock:
-	owned   string // the scope it owns, once it works
-	settled bool
-	out     agentOutcome
-	err     error
-}
 
 // The causes of a child's cancellation.
+
 var (
 	errDismissed = errors.New("the agent that spawned it has ended")
 	errCalledOff = errors.New("the agent that spawned it has cancelled it")
 )
 
 // scope is what the agent owns; its children run there.
+
 func (o *orchestrator) scope() string { return replay.AgentScope(o.a.scope, o.a.running.Seq) }
 
 // resolve makes the agent of a child.
-func (ch *spawned) resolve() error {
-	o := ch.orch
-	opts := &AgentOptions{AgentType: ch.spec.AgentType}
-	if ch.spec.ToolsetRef != "" {
-		opts.Tools = []ToolSource{Toolset(ch.spec.ToolsetRef)}
-	}
-	var schema *compiledSchema
-	if ref := ch.spec.OutputSchemaRef; ref != "" {
-		if schema = o.sp.schemas[ref]; schema == nil {
-			return errs.New(errs.Config, "Orchestrate", "Schemas", fmt.Sprintf("there is no schema %q", ref))
-		}
-	}
-	c := &Ctx{Context: ch.ctx, seg: o.c.seg, scope: o.scope(), span: o.a.span, depth: o.c.depth + 1, spawner: o.a.chain, path: o.a.path()}
-	try, err := c.newAttempt(ch.spec.Prompt, opts, schema)
-	if err != nil {
-		return err
-	}
-	ch.try, ch.a = try, try.a
-	ch.a.child = ch
-	return nil
-}
 
 // begin notes what the child owns, so that others see what it waits for.
-func (ch *spawned) begin() {
-	s := ch.orch.a.seg
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ch.owned = replay.AgentScope(ch.a.scope, ch.a.running.Seq)
-}
 
 // overspent reports whether the child has spent what it was given.
-func (ch *spawned) overspent(usd float64) bool { return ch.BudgetUSD > 0 && usd >= ch.BudgetUSD }
 
 // costUSD is what the agent has cost so far, where its models are priced.
-func (a *agentRun) costUSD() float64 { return a.seg.budget.costOf(a.state.UsageByModel) }
-
-func (b *budget) costOf(parts []modelUsage) (usd float64) {
-	for _, u := range parts {
-		if p, err := b.price(u.ServedBy); err == nil && p != nil {
-			usd += p.cost(u.Usage)
-		}
-	}
-	return usd
-}
 
 // clampChild bounds the output of a request by what a child has left.
-func (a *agentRun) clampChild(model string, bytes, limit int) int {
-	if a.child == nil || a.child.BudgetUSD == 0 {
-		return limit
-	}
-	p, err := a.seg.budget.price(model)
-	if err != nil || p == nil || p.OutputUSD == 0 {
-		return limit
-	}
-	left := a.child.BudgetUSD - a.costUSD() - float64((bytes+3)/4)*p.InputUSD/1e6
-	tokens := max(1, int(left*1e6/p.OutputUSD))
-	if limit == 0 || tokens < limit {
-		return tokens
-	}
-	return limit
-}
 
 // adopt takes a child into the list.
+
 func (o *orchestrator) adopt(ch *spawned) {
 	o.children[ch.handle] = ch
 	o.order = append(o.order, ch)
 }
 
 // restore reads what an earlier process has left of the agent's children and
+
 // lets those go on that its conversation knows. It is called once, before the
+
 // agent goes on itself.
+
 func (o *orchestrator) restore() error {
 	s := o.a.seg
 	s.mu.Lock()
@@ -188,6 +124,7 @@ func (o *orchestrator) reread(en *Entry) error {
 }
 
 // callIDs are the ids of the calls of the agent's conversation.
+
 func (a *agentRun) callIDs() map[string]bool {
 	ids := make(map[string]bool)
 	for _, id := range a.state.CallIDs {
@@ -204,82 +141,18 @@ func (a *agentRun) callIDs() map[string]bool {
 }
 
 // start lets a child work in a goroutine of its own, from its beginning or from
+
 // where an earlier process has left it.
-func (o *orchestrator) start(ch *spawned) {
-	if ch.started {
-		return
-	}
-	ch.started = true
-	s := o.a.seg
-	s.mu.Lock()
-	m := s.matcher.Spawned(o.scope(), ch.handle, ch.cancelled)
-	s.active++ // the goroutine's
-	s.mu.Unlock()
-	off := ch.cancelled
-	if off {
-		ch.cancel(errCalledOff)
-	}
-	s.e.goroutines.Go(func() {
-		out, err := agentOutcome{}, errExited
-		defer func() {
-			if p := recover(); p != nil {
-				s.e.log.Error("rulvar: a spawned agent panicked", "run", s.runID, "panic", p, "stack", string(debug.Stack()))
-				out, err = agentOutcome{}, &panicError{value: p}
-			}
-			if ch.release != nil {
-				ch.release()
-			}
-			ch.settle(out, err)
-			s.leave()
-			close(ch.done)
-		}()
-		out, err = ch.work(m, off)
-	})
-}
 
 // work does what the journal says of the child; off says that it was called off
+
 // before.
-func (ch *spawned) work(m replay.Result, off bool) (agentOutcome, error) {
-	switch {
-	case m.Disposition == replay.Replay:
-		return ch.orch.shadow(ch.spawnRecord).replayed(m.Op)
-	case off && m.Op == nil:
-		return agentOutcome{status: AgentCancelled}, nil
-	}
-	if ch.a == nil {
-		if err := ch.resolve(); err != nil {
-			return agentOutcome{}, err
-		}
-	}
-	ch.a.info.Label = fmt.Sprintf("#%d", ch.handle)
-	if off && m.Disposition == replay.RerunDangling {
-		// It was called off, and its process died before it could say so.
-		ch.a.running = m.Op.Start
-		ch.begin()
-		if err := ch.a.boot(); err != nil {
-			return agentOutcome{}, err
-		}
-		return ch.a.finish(ch.a.stopped())
-	}
-	return ch.try.perform(m)
-}
 
 // settle records how a child has ended and wakes who waits for it. A child
+
 // whose goroutine ends with the segment has not settled: it goes on in the
+
 // next one, and nobody is left to wake.
-func (ch *spawned) settle(out agentOutcome, err error) {
-	if out.status == "" && err != nil {
-		out.status = AgentErrored
-		if ch.ctx.Err() != nil {
-			out.status = AgentCancelled
-		}
-	}
-	s := ch.orch.a.seg
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ch.settled, ch.out, ch.err = true, out, err
-	s.wakeJoined()
-}
 
 func (o *orchestrator) isSettled(ch *spawned) bool {
 	s := o.a.seg
@@ -289,6 +162,7 @@ func (o *orchestrator) isSettled(ch *spawned) bool {
 }
 
 // unsettled are the children that have been started and have not ended.
+
 func (o *orchestrator) unsettled() []*spawned {
 	s := o.a.seg
 	s.mu.Lock()
@@ -297,8 +171,11 @@ func (o *orchestrator) unsettled() []*spawned {
 }
 
 // dismiss cancels the children that are still at work when the agent ends, and
+
 // waits for their ends. Where the agent is not itself cancelled the decision is
+
 // recorded first: a resume must not let them go on.
+
 func (o *orchestrator) dismiss() error {
 	list := o.unsettled()
 	if len(list) == 0 {
@@ -319,6 +196,7 @@ func (o *orchestrator) dismiss() error {
 }
 
 // callOff records that children shall not go on.
+
 func (o *orchestrator) callOff(reason string, list ...*spawned) error {
 	var entries []*Entry
 	now := stamp(time.Now())
@@ -348,7 +226,9 @@ func (o *orchestrator) callOff(reason string, list ...*spawned) error {
 }
 
 // closeRequests abandons what cancelled children have asked for: nobody shall
+
 // be asked to approve a call that cannot run any more.
+
 func (o *orchestrator) closeRequests() error {
 	s := o.a.seg
 	var entries []*Entry
@@ -376,7 +256,9 @@ func abandonEntry(target *Entry, ch *spawned) *Entry {
 }
 
 // leave is the end of the agent's goroutine, however it comes: no child
+
 // outlives it.
+
 func (o *orchestrator) leave() {
 	for _, ch := range o.order {
 		ch.cancel(errDismissed)
@@ -387,15 +269,11 @@ func (o *orchestrator) leave() {
 }
 
 // shadow is an agent of which only the record is needed.
-func (o *orchestrator) shadow(r *spawnRecord) *agentRun {
-	s := o.a.seg
-	a := &agentRun{seg: s, span: s.bus.span(), parentSpan: o.a.span, info: AgentInfo{Type: r.spec.AgentType, Label: fmt.Sprintf("#%d", r.handle)}}
-	a.loop.role = roleLoop
-	return a
-}
 
 // retell tells of the children of an agent that has ended in an earlier
+
 // segment, and adds what they have used.
+
 func (o *orchestrator) retell(seq int64) error {
 	s, scope := o.a.seg, replay.AgentScope(o.a.scope, seq)
 	s.mu.Lock()
@@ -423,6 +301,7 @@ func (o *orchestrator) retell(seq int64) error {
 }
 
 // unfinished asks a model that says something, and calls nothing, to finish.
+
 func (o *orchestrator) unfinished(reply *modelReply) (agentOutcome, bool, error) {
 	a := o.a
 	if reply.finish == FinishMaxTokens && reply.text == "" {
