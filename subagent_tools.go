@@ -97,7 +97,7 @@ func (j *toolJob) executeControl(input json.RawMessage) (executedCall, error) {
 	out, err := j.guardControl(input)
 	if err != nil && !errors.As(err, new(*controlRefusal)) {
 		if a.ctx.Err() != nil {
-			a.emit(false, j.ended(ToolError, "cancelled"))
+			a.emit(false, j.ended(ToolError, "cancelled", nil))
 		}
 		return executedCall{}, err
 	}
@@ -111,7 +111,7 @@ func (j *toolJob) executeControl(input json.RawMessage) (executedCall, error) {
 	if err != nil {
 		return executedCall{}, err
 	}
-	a.emit(false, j.ended(ToolOK, ""))
+	a.emit(false, j.ended(ToolOK, "", result))
 	return executedCall{ID: j.call.ID, Name: j.call.Name, Result: result}, nil
 }
 
