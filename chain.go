@@ -18,6 +18,10 @@ type PermissionChain struct {
 	all   layerSet // what a call is held against
 	above layerSet // the same without the engine's layer: what a child may inherit
 	index chainIndex
+
+	// A chain that inherits is also kept in two parts: what it would be alone,
+	// and what is inherited. Both are nil otherwise.
+	own, inherited *PermissionChain
 }
 
 // layerSet is a merged run of layers, in evaluation order.
@@ -62,17 +66,19 @@ const opCompile = "CompilePermissionChain"
 //
 //	hooks       engine, inherited, profile; each in registration order
 //	deny, ask   engine, inherited, profile, then the rules of the profile's preset
-//	CanUseTool  one slot: the profile's, else the inherited one, else the engine's
+//	CanUseTool  one slot: the profile's, else the engine's and the inherited one
 //	StrictApprovals, HookAllow   armed by any layer
 //	ApprovalDeadline             of the most specific layer that sets it
 //
 // inherited is the chain of the agent that spawns this one. It counts only
 // where the profile sets InheritPermissions, and without its engine layer,
 // which is not taken twice; the spawning agent's preset and its readonly rule
-// come with it. Each argument may be nil. Anything wrong in a layer is an
+// come with it. What is inherited can only make the chain stricter: its denies
+// deny, its asks ask where the rest would allow, its allows are no opinion. Each
+// argument may be nil. Anything wrong in a layer is an
 // [ErrConfig] whose Path names the place, such as "engine.deny[2].argv".
 func CompilePermissionChain(engine *PermissionConfig, profile *AgentProfilePermissions, inherited *PermissionChain) (*PermissionChain, error) {
-	var base, own layerSet
+	var base, own, from, alone layerSet
 	if engine != nil {
 		if err := base.add(opCompile, engine, LayerEngine); err != nil {
 			return nil, err
@@ -83,13 +89,31 @@ func CompilePermissionChain(engine *PermissionConfig, profile *AgentProfilePermi
 			if !inherited.compiled() {
 				return nil, configFault(opCompile, "inherited", "the chain was not made by CompilePermissionChain")
 			}
-			own = inherited.above.inherit()
+			from = inherited.above.inherit()
+			own = from
 		}
 		if err := own.addProfile(profile); err != nil {
 			return nil, err
 		}
+		if err := alone.addProfile(profile); err != nil {
+			return nil, err
+		}
 	}
-	return newChain(base.then(own), own), nil
+	c := newChain(base.then(own), own)
+	if profile != nil && profile.InheritPermissions && inherited != nil {
+		c.split(base.then(alone), from, alone.canUse.run != nil)
+	}
+	return c, nil
+}
+
+// split keeps what the chain would be alone apart from what is inherited. A
+// CanUseTool of the profile has the slot for itself.
+func (c *PermissionChain) split(alone, from layerSet, filled bool) {
+	alone.strict, alone.advisory = c.all.strict, c.all.advisory
+	if filled {
+		from.canUse = placedCanUse{}
+	}
+	c.own, c.inherited = newChain(alone, alone), newChain(from, from)
 }
 
 func newChain(all, above layerSet) *PermissionChain {
@@ -109,7 +133,11 @@ func (c *PermissionChain) withReadonly() *PermissionChain {
 	all, above := c.all, c.above
 	all.deny = append(slices.Clone(all.deny), rule)
 	above.deny = append(slices.Clone(above.deny), rule)
-	return newChain(all, above)
+	out := newChain(all, above)
+	if c.own != nil {
+		out.own, out.inherited = c.own.withReadonly(), c.inherited
+	}
+	return out
 }
 
 // add appends what one layer declares.
@@ -303,6 +331,20 @@ func rulesOf(placed []*placedRule) []Rule {
 	return out
 }
 
+// slots are the CanUseTool closures that are asked, in order.
+func (c *PermissionChain) slots() (out []placedCanUse) {
+	parts := []*PermissionChain{c}
+	if c.own != nil {
+		parts = []*PermissionChain{c.own, c.inherited}
+	}
+	for _, p := range parts {
+		if p.all.canUse.run != nil {
+			out = append(out, p.all.canUse)
+		}
+	}
+	return out
+}
+
 // String lists the chain in evaluation order, one part a line, each with the
 // layer it came from.
 func (c *PermissionChain) String() string {
@@ -319,8 +361,8 @@ func (c *PermissionChain) String() string {
 	for _, r := range c.all.ask {
 		fmt.Fprintf(&b, "ask %s %s\n", r.path, r.rule)
 	}
-	if c.all.canUse.run != nil {
-		fmt.Fprintf(&b, "canUseTool %s\n", c.all.canUse.layer)
+	for _, slot := range c.slots() {
+		fmt.Fprintf(&b, "canUseTool %s\n", slot.layer)
 	}
 	b.WriteString("default: ask where the tool needs approval, else allow\n")
 	return b.String()

@@ -158,8 +158,8 @@ func TestInheritedClosuresAndModes(t *testing.T) {
 		order = nil
 		got := dryRun(t, inherit(rulvar.PermissionConfig{Hooks: []rulvar.PermissionHook{hook("profile")}}), tool, `{}`)
 		require.Equal(t, []string{"engine", "parent", "profile"}, order)
-		require.Equal(t, rulvar.LayerInherited, got.Layer, "the inherited CanUseTool wins over the engine's")
-		require.Equal(t, "parent", got.Reason)
+		require.Equal(t, rulvar.LayerEngine, got.Layer, "an inherited CanUseTool takes no deny of the engine's away")
+		require.Equal(t, "engine", got.Reason)
 	})
 	t.Run("the profile's CanUseTool wins", func(t *testing.T) {
 		got := evaluate(t, inherit(rulvar.PermissionConfig{CanUseTool: canUseOf(rulvar.Allow())}), tool, `{}`)

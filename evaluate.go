@@ -77,6 +77,7 @@ type evaluator struct {
 
 	text    commandText
 	hosts   hostsText
+	held    *Decision // an inherited hook's ask
 	tracing bool
 }
 
@@ -93,9 +94,14 @@ func (e *evaluator) run(known bool) {
 		e.note("default", "", 0, string(VerdictDeny), "there is no compiled chain, no tool or no input", nil)
 	} else {
 		e.tables = e.chain.index.tables(e.call.Tool)
-		if !e.runHooks() && !e.readTables() && !e.runCanUseTool() {
+		switch {
+		case e.runHooks():
+		case e.chain.splits():
+			e.runSplit()
+		case !e.readTables() && !e.runCanUseTool():
 			e.runDefault()
 		}
+		e.release()
 		if len(e.tables.advisory) > 0 && !e.enforcesHosts() {
 			e.out.Advisory = slices.Clone(e.tables.advisory)
 		}

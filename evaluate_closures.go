@@ -19,6 +19,9 @@ func (e *evaluator) runHooks() bool {
 		if !ok {
 			return true
 		}
+		if e.holdInherited(h, d) {
+			continue
+		}
 		switch d.Verdict {
 		case VerdictNone, VerdictPass:
 			e.note("hook", h.layer, h.index, outcomeNoOpinion, d.Reason, saw)

@@ -98,7 +98,7 @@ type PermissionConfig struct {
 	// Deny rules deny, Ask rules ask. Their order does not matter.
 	Deny, Ask []Rule
 	// CanUseTool decides what is left. One slot: the profile's wins over the
-	// inherited one, that over the engine's.
+	// engine's, beside which an inherited one may still deny or ask.
 	CanUseTool CanUseTool
 	// HookAllow: "" and decisive are the default; any layer arms advisory.
 	HookAllow HookAllowMode
@@ -129,7 +129,8 @@ type AgentProfilePermissions struct {
 	// Preset adds its rules after the profile's own. "" means none.
 	Preset Preset
 	// InheritPermissions puts the spawning agent's layer (its chain above the
-	// engine's) ahead of this one. Default false: nothing is inherited.
+	// engine's) ahead of this one, where it can only make answers stricter.
+	// Default false: nothing is inherited.
 	InheritPermissions bool
 }
 

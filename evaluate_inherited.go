@@ -1,0 +1,84 @@
+package rulvar
+
+import "bytes"
+
+// What a chain inherits can only make its answers stricter than its own layers
+// would. An inherited deny rule or hook denies ahead of them. An inherited ask
+// is held until they have spoken, so that it hides no deny of theirs. An
+// inherited allow is no opinion: a spawning agent grants its child nothing.
+
+// splits reports whether the inherited layer has to be judged apart from the
+// chain's own. Without CanUseTool the strictest rule of all tables decides, and
+// nothing else can.
+func (c *PermissionChain) splits() bool {
+	return c.own != nil && (c.own.all.canUse.run != nil || c.inherited.all.canUse.run != nil)
+}
+
+// consider has the evaluator read the tables of a part of its chain.
+func (e *evaluator) consider(part *PermissionChain) {
+	e.chain, e.tables, e.hosts = part, part.index.tables(e.call.Tool), hostsText{}
+}
+
+// runSplit decides a call that the hooks have not: first what is inherited
+// denies, then the chain's own layers speak, and where they allow what is
+// inherited may still ask.
+func (e *evaluator) runSplit() {
+	whole := e.chain
+	defer e.consider(whole)
+	e.consider(whole.inherited)
+	e.scan(DecidedByDenyRule, e.tables.deny[riskSlot(e.call.Risk)], e.chain.all.deny)
+	if e.out.Verdict != VerdictNone || e.judgeHosts(VerdictDeny) {
+		return
+	}
+	e.consider(whole.own)
+	if !e.readTables() && !e.runCanUseTool() {
+		e.runDefault()
+	}
+	if e.out.Verdict == VerdictAllow && !e.restricted(whole) {
+		return
+	}
+}
+
+// restricted holds a call that the chain's own layers allow against what is
+// inherited, and reports whether that objects. The input is the one that they
+// allow; where the inherited CanUseTool rewrites it they are asked again.
+func (e *evaluator) restricted(whole *PermissionChain) bool {
+	allowed, before := e.out, e.call.Input
+	e.out = Evaluation{Trace: allowed.Trace}
+	e.consider(whole.inherited)
+	objects := e.readTables() || e.runCanUseTool() && e.out.Verdict != VerdictAllow
+	if !objects && !bytes.Equal(before, e.call.Input) {
+		e.out = Evaluation{Trace: e.out.Trace}
+		e.consider(whole.own)
+		objects = e.readTables()
+	}
+	if !objects {
+		allowed.Trace = e.out.Trace
+		e.out = allowed
+	}
+	return objects
+}
+
+// holdInherited takes the answer of an inherited hook that does not deny: an
+// ask is held, an allow is nothing. It reports whether the answer was one.
+func (e *evaluator) holdInherited(h *placedHook, d Decision) bool {
+	if h.layer != LayerInherited || d.Verdict != VerdictAllow && d.Verdict != VerdictAsk {
+		return false
+	}
+	outcome := outcomeHeld
+	if d.Verdict == VerdictAllow {
+		outcome = outcomeFallsThrough
+	} else if e.held == nil {
+		e.held = &d
+	}
+	e.note(string(DecidedByHook), h.layer, h.index, outcome, string(d.Verdict), e.call.Input)
+	return true
+}
+
+// release lets a held ask decide where everything else allows.
+func (e *evaluator) release() {
+	if e.held != nil && e.out.Verdict == VerdictAllow {
+		e.decide(VerdictAsk, DecidedByHook, LayerInherited, e.held.Reason)
+		e.out.Rule = Rule{}
+	}
+}
