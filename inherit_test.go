@@ -88,17 +88,15 @@ func TestInheritanceTable(t *testing.T) {
 			for _, parentCan := range closures {
 				for _, childCan := range append(closures, &pass) {
 					for _, engineCan := range []*rulvar.Decision{nil, &allow, &deny} {
-						for i, parentRules := range rules {
-							for k, childRules := range rules {
-								// The modes and presets take turns over the rest.
-								for n := range 2 {
-									check(inheritCase{
-										engineCan: engineCan, parentHook: parentHook, childHook: childHook, parentCan: parentCan, childCan: childCan,
-										parentRules: parentRules, childRules: childRules,
-										parentStrict: (i+n)%2 == 0, parentAdvisory: (k+n)%2 == 0,
-										parentPreset: []rulvar.Preset{"", rulvar.PresetStrict}[n], childPreset: []rulvar.Preset{rulvar.PresetStandard, ""}[(i+k+n)%2],
-									})
-								}
+						for _, parentRules := range rules {
+							for _, childRules := range rules {
+								n := combinations // the modes and presets take turns over the rest
+								check(inheritCase{
+									engineCan: engineCan, parentHook: parentHook, childHook: childHook, parentCan: parentCan, childCan: childCan,
+									parentRules: parentRules, childRules: childRules,
+									parentStrict: n%5 < 2, parentAdvisory: n%7 < 3,
+									parentPreset: []rulvar.Preset{"", rulvar.PresetStrict}[n%2], childPreset: []rulvar.Preset{rulvar.PresetStandard, "", rulvar.PresetStrict, ""}[n%11%4],
+								})
 							}
 						}
 					}
