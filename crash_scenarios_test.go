@@ -130,7 +130,7 @@ func reject(rulvar.Pending) any  { return rulvar.Reject("no") }
 func unasked(rulvar.Pending) any { return nil }
 
 func crashRuns() []crashRun {
-	return append(approvalCrashRuns(), append(interruptedCrashRuns(), workflowCrashRuns()...)...)
+	return append(approvalCrashRuns(), append(append(interruptedCrashRuns(), workflowCrashRuns()...), orchestratedCrashRun())...)
 }
 
 func approvalCrashRuns() []crashRun {

@@ -93,14 +93,22 @@ func (o *orchestrator) start(ch *spawned) {
 	}
 	ch.started = true
 	s := o.a.seg
-	s.mu.Lock()
-	m := s.matcher.Spawned(o.scope(), ch.handle, ch.cancelled)
-	s.active++ // the goroutine's
-	s.mu.Unlock()
 	off := ch.cancelled
+	s.mu.Lock()
+	m := s.matcher.Spawned(o.scope(), ch.handle, off)
+	s.mu.Unlock()
 	if off {
 		ch.cancel(errCalledOff)
 	}
+	if m.Disposition == replay.Replay || m.Disposition == replay.Skip || off && m.Op == nil {
+		// It has ended before: whoever asks for it now must see that.
+		ch.settle(ch.work(m, off))
+		close(ch.done)
+		return
+	}
+	s.mu.Lock()
+	s.active++ // the goroutine's
+	s.mu.Unlock()
 	s.e.goroutines.Go(func() {
 		out, err := agentOutcome{}, errExited
 		defer func() {
@@ -123,6 +131,8 @@ func (ch *spawned) work(m replay.Result, off bool) (agentOutcome, error) {
 	switch {
 	case m.Disposition == replay.Replay:
 		return ch.orch.shadow(ch.spawnRecord).replayed(m.Op)
+	case m.Disposition == replay.Skip:
+		return agentOutcome{status: AgentSkipped}, nil
 	case off && m.Op == nil:
 		return agentOutcome{status: AgentCancelled}, nil
 	}
