@@ -148,26 +148,23 @@ func (a *agentRun) identity(key string) replay.AgentIdentity {
 }
 
 // runningValue is what the running entry records: the isolation's kind, where
-// there is one, and the tree.
-// there is one, and the handle of a child.
+// there is one, the tree, and the handle of a child.
 func (a *agentRun) runningValue() json.RawMessage {
-	value := make(map[string]any)
+	v := treeValue{}
 	if a.isolation.Kind() != IsolationNone {
-		value["isolation"] = a.isolation.Kind()
+		v.Isolation = a.isolation.Kind()
 	}
-	if a.child != nil {
-		value["spawnRef"] = a.child.handle
-	}
-	if len(value) == 0 {
-		return nil
-	}
-	v := treeValue{Isolation: a.isolation.Kind()}
 	if a.tree != nil {
 		t := a.tree.record()
 		v.Tree = &t
 	}
+	if a.child != nil {
+		v.SpawnRef = a.child.handle
+	}
+	if v == (treeValue{}) {
+		return nil
+	}
 	return mustMarshal(v)
-	return mustMarshal(value)
 }
 
 func firstSet(list ...string) string {

@@ -56,6 +56,7 @@ type treeValue struct {
 	AgentRef     int64          `json:"agentRef,omitempty"`
 	Isolation    IsolationKind  `json:"isolation,omitempty"`
 	Tree         *IsolationTree `json:"tree,omitempty"`
+	SpawnRef     int64          `json:"spawnRef,omitempty"` // of a spawned agent
 }
 
 func (a *agentRun) isolated() bool { return a.isolation.Kind() == IsolationWorktree }
