@@ -172,6 +172,41 @@ func TestModelRetrySaysWhenItIsExhausted(t *testing.T) {
 	require.JSONEq(t, `{"error":"no","retriesExhausted":true}`, string(p.results(t, 3)[0].Result))
 }
 
+// TestModelRetriesSurviveAResume: the count is the agent's, not the process's.
+func TestModelRetriesSurviveAResume(t *testing.T) {
+	ctx := testCtx(t)
+	again := literalTool(t, rulvar.ToolConfig{Name: "again"}, anyObject, nil, rulvar.ModelRetry("no", nil))
+	asks := literalTool(t, rulvar.ToolConfig{Name: "asks", NeedsApproval: true}, anyObject, nil, "done")
+	retry := rulvartest.Turn{Calls: []rulvartest.Call{call("again", nil)}}
+	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{
+		retry, retry, {Calls: []rulvartest.Call{call("asks", nil)}}, retry, {Text: "x"},
+	}})
+	store := rulvar.NewMemoryStore()
+	w := rulvar.DefineWorkflow("retries", func(c *rulvar.Ctx, _ int) (string, error) {
+		return rulvar.Agent[string](c, "go", &rulvar.AgentOptions{Tools: []rulvar.ToolSource{again, asks}})
+	})
+	open := func() *rulvar.Engine {
+		return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []rulvar.Provider{model}, Model: "test:m"})
+	}
+	h, err := rulvar.Run(ctx, open(), w, 0, &rulvar.RunOptions{RunID: "r1"})
+	require.NoError(t, err)
+	out, err := h.Result(ctx)
+	require.NoError(t, err)
+	require.Len(t, out.Pending, 1)
+
+	second := open()
+	_, err = second.Resolve(ctx, "r1", out.Pending[0].Key, rulvar.Approve(""))
+	require.NoError(t, err)
+	h, err = rulvar.Resume(ctx, second, w, "r1", nil)
+	require.NoError(t, err)
+	out, err = h.Result(ctx)
+	require.NoError(t, err)
+	require.Equal(t, rulvar.RunOK, out.Status)
+	blob, err := store.Get(ctx, "r1/tr/0")
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(blob), "retriesExhausted"), "the third answer in a row")
+}
+
 func TestLimits(t *testing.T) {
 	zero, one := 0, 1
 	turn := rulvartest.Turn{Calls: []rulvartest.Call{call("ok", nil), call("ok", nil), call("none", nil)}}

@@ -25,7 +25,8 @@ import (
 // written [] when empty, never null: other readers discard a null. Members
 // this library adds: pending.dispatched, the call whose execution was about to
 // start when the checkpoint was written, elapsedMs, how long the agent has
-// worked, callIds, the calls of what a summary has taken the place of, and
+// worked, callIds, the calls of what a summary has taken the place of,
+// modelRetries, how many [ModelRetry] answers in a row each tool has given, and
 // tree, what the worktree of a parked agent held.
 
 const checkpointFormat = 0x01
@@ -43,6 +44,7 @@ type checkpoint struct {
 	Pending        *pendingTurn    `json:"pending,omitempty"`
 	ElapsedMs      int64           `json:"elapsedMs,omitempty"`
 	CallIDs        []string        `json:"callIds,omitempty"`
+	ModelRetries   map[string]int  `json:"modelRetries,omitempty"`
 	Tree           *checkpointTree `json:"tree,omitempty"`
 }
 
@@ -135,6 +137,11 @@ func decodeCheckpoint(ref string, blob []byte) (*checkpoint, error) {
 	}
 	if c.Messages == nil || c.Turns < 0 || c.ToolCallsUsed < 0 || c.SchemaAttempts < 0 || c.ElapsedMs < 0 || !c.Usage.valid() {
 		return bad("a counter is negative or the messages are missing", nil)
+	}
+	for tool, n := range c.ModelRetries {
+		if n < 0 {
+			return bad(fmt.Sprintf("the retries of %q are negative", tool), nil)
+		}
 	}
 	open, err := checkMessages(c.Messages)
 	if err != nil {

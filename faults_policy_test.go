@@ -29,7 +29,7 @@ var policyFaults = []fault{
 // What becomes of a call and of the process that it starts.
 var callFaults = []fault{
 	{name: "a tool never hears that the agent's time is over", tests: "TestAgentTimeoutCancelsARunningTool"},
-	{name: "a tool asks to be called again without end", tests: "TestModelRetrySaysWhenItIsExhausted TestLimits"},
+	{name: "a tool asks to be called again without end", tests: "TestModelRetrySaysWhenItIsExhausted TestModelRetriesSurviveAResume TestLimits"},
 	{name: "limits begin anew with each resume", tests: "TestKillMatrix TestPowerCuts"},
 	{name: "half a character makes every later request invalid", tests: "TestIntakeRefuses TestLoneSurrogate TestResultsOfAMixedBatch internal/process/TestText internal/process/FuzzText"},
 	{name: "bytes that are no text get into the conversation", tests: "internal/process/TestText internal/process/FuzzText"},

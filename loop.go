@@ -40,9 +40,8 @@ type agentRun struct {
 
 	running *Entry
 	state   checkpoint
-	resumed bool           // state comes from a checkpoint
-	saved   bool           // a checkpoint exists
-	retries map[string]int // ModelRetry answers in a row, by tool
+	resumed bool // state comes from a checkpoint
+	saved   bool // a checkpoint exists
 
 	lastUsage    Usage // of the loop's last answer
 	noCompaction bool  // a summary has failed

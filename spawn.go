@@ -29,7 +29,7 @@ func (c *Ctx) resolveAgent(prompt string, opts *AgentOptions, schema *compiledSc
 		seg: c.seg, ctx: c.Context, scope: c.scope, parentSpan: c.span, span: c.seg.bus.span(), prompt: prompt,
 		info: AgentInfo{Type: opts.AgentType, Label: opts.Label}, stream: opts.Stream, schema: schema,
 		modelRef: firstSet(opts.Model, profile.Model, e.cfg.Model), effort: firstSet(opts.Effort, profile.Effort, e.cfg.Effort),
-		retries: make(map[string]int), basePath: firstSet(c.path, c.seg.workflow), escalation: profile.Escalation,
+		basePath: firstSet(c.path, c.seg.workflow), escalation: profile.Escalation,
 	}
 	if opts.Escalation != nil {
 		a.escalation = opts.Escalation

@@ -189,7 +189,7 @@ func (j *toolJob) execute(tc *ToolContext, input json.RawMessage) (executedCall,
 	if err != nil {
 		return j.failed(err), nil
 	}
-	a.retries[j.call.Name] = 0
+	delete(a.state.ModelRetries, j.call.Name)
 	result, err := encodeResult(out)
 	if err != nil {
 		return j.fail(string(errs.NonSerializableRes), map[string]any{"error": fmt.Sprintf("the result of tool %q cannot be written as JSON: %v", j.call.Name, err)}), nil
@@ -257,8 +257,12 @@ func (j *toolJob) failed(err error) executedCall {
 }
 
 func (j *toolJob) retry(r *ModelRetryError) executedCall {
-	n := j.a.retries[j.call.Name] + 1
-	j.a.retries[j.call.Name] = n
+	state := &j.a.state
+	if state.ModelRetries == nil {
+		state.ModelRetries = make(map[string]int)
+	}
+	state.ModelRetries[j.call.Name]++
+	n := state.ModelRetries[j.call.Name]
 	result := map[string]any{"error": r.Message}
 	if r.Data != nil {
 		data, err := encodeResult(r.Data)
