@@ -229,6 +229,6 @@ func (p pointedProvider) Stream(ctx context.Context, req *rulvar.Request) iter.S
 			turn++
 		}
 	}
-	p.life.reach(fmt.Sprintf("model:%s:%d:before", req.Agent.Label, turn))
+	p.life.reach(fmt.Sprintf("model:%s:%d:before", req.Messages[0].Parts[0].Text, turn))
 	return p.Provider.Stream(ctx, req)
 }
