@@ -22,7 +22,7 @@ type fault struct {
 // TestFaults is the list. A row that names a test which is gone fails.
 func TestFaults(t *testing.T) {
 	known := testNames(t)
-	for _, list := range [][]fault{durableFaults, suspendedFaults, policyFaults, callFaults} {
+	for _, list := range [][]fault{durableFaults, suspendedFaults, policyFaults, callFaults, childFaults, isolationFaults} {
 		for _, f := range list {
 			t.Run(f.name, func(t *testing.T) {
 				require.True(t, f.check != nil || f.tests != "", "nothing shows it")
