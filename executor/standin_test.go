@@ -15,7 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"github.com/rulvar/rulvar-go/internal/process/processtest"
 )
 
 // The tests' own binary, under the name of docker, stands in for an engine: it
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "docker" {
 		syscall.Exit(standIn(filepath.Dir(os.Args[0]), os.Args[1:])) // the race detector would wait a second at os.Exit
 	}
-	goleak.VerifyTestMain(m)
+	processtest.Main(m)
 }
 
 // engineCall is a line of the log.

@@ -3,7 +3,7 @@ package process_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/rulvar/rulvar-go/internal/process/processtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { processtest.Main(m) }

@@ -45,6 +45,13 @@ func Descendants(of int) []Descendant {
 	return all
 }
 
+// String names the process by its number and its command line.
+func (d Descendant) String() string {
+	pid := strconv.Itoa(d.is.pid)
+	args, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+	return pid + " " + string(bytes.TrimSpace(bytes.ReplaceAll(args, []byte{0}, []byte{' '})))
+}
+
 // Signal sends a signal to the process, unless another has its number by now.
 func (d Descendant) Signal(sig syscall.Signal) {
 	if d.lives() {
