@@ -63,7 +63,7 @@ func fileStore(t *testing.T) *rulvar.FileStore {
 	return store
 }
 
-// The way of issue 2 in one test: run, suspend, approve in an engine that has
+// The whole way in one test: run, suspend, approve in an engine that has
 // neither tools nor models, resume in a third one in the middle of the turn.
 func TestSuspendApproveElsewhereResume(t *testing.T) {
 	ctx := testCtx(t)
