@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -95,14 +96,15 @@ func (b *shellBox) judge(t *testing.T, text string, counts map[string]int) {
 	if len(ran) > 0 {
 		counts["started something"]++
 	}
-	denied := false
+	denied, logs := false, false
 	for _, argv := range ran {
 		denied = denied || argv[0] == "rm"
+		logs = logs || slices.Equal(argv, []string{"git", "log"}) // which may write
 		if verdict == rulvar.VerdictAllow && !shellCovered(argv) {
 			t.Errorf("%s %q: allowed, but it started %q, which no pattern covers", b.shell, text, argv)
 		}
 	}
-	if verdict == rulvar.VerdictAllow && len(wrote) > 0 && !strings.Contains(text, "git log") {
+	if verdict == rulvar.VerdictAllow && len(wrote) > 0 && !logs {
 		t.Errorf("%s %q: allowed, but it wrote %q", b.shell, text, wrote)
 	}
 	if denied {

@@ -156,6 +156,9 @@ func (w *walker) compound(cmd syntax.Command, seg *Segment) {
 		w.stmt(cmd.Body)
 	case *syntax.TimeClause:
 		w.onlyBash = true
+		if w.endsOptions(cmd.Stmt) {
+			seg.unclear(whyTimed)
+		}
 		w.stmt(cmd.Stmt)
 	case *syntax.CoprocClause:
 		w.onlyBash = true
@@ -166,6 +169,31 @@ func (w *walker) compound(cmd syntax.Command, seg *Segment) {
 	default:
 		seg.unclear(whyCompound)
 	}
+}
+
+// whyTimed is why a command asks that bash times and reads anew.
+const whyTimed = "after \"time --\" bash reads a command of its own"
+
+// endsOptions tells whether a timed statement begins with a word that bash takes
+// for the end of the options of time, and reads a whole command behind it, where
+// the grammar library sees a command of that name. A quoted word is none, but
+// nobody needs to write one.
+func (w *walker) endsOptions(s *syntax.Stmt) bool {
+	for s != nil {
+		switch cmd := s.Cmd.(type) {
+		case *syntax.BinaryCmd:
+			s = cmd.X
+			continue
+		case *syntax.CallExpr:
+			if len(cmd.Args) == 0 {
+				return false
+			}
+			text := w.source(cmd.Args[0])
+			return strings.Contains(text, "-") && strings.Trim(text, "-\\\r\n'\"$") == ""
+		}
+		return false
+	}
+	return false
 }
 
 // binary walks a chain such as a && b && c, which leans to the left, without

@@ -91,9 +91,9 @@ func (l *looker) look(words []Word, limit Match, via string, level int) {
 		l.hide(why)
 	}
 	for i := range words {
-		if words[i].assigns() {
-			text := words[i].Text
-			if name, value, _ := strings.Cut(text, "="); prompts(name, &Word{Text: value, kind: words[i].kind}) {
+		if words[i].sets() {
+			name, value, _ := strings.Cut(words[i].Text, "=")
+			if prompts(strings.TrimSuffix(name, "+"), &Word{Text: value, kind: words[i].kind}) {
 				l.hide(whyEvaluate)
 			}
 		}
@@ -219,7 +219,7 @@ func (wr *wrapper) command(words []Word) (start int, known bool) {
 	i := 1
 	for i < len(words) {
 		w := &words[i]
-		if wr.assigns && w.assigns() {
+		if wr.assigns && w.sets() {
 			if w.loosely() {
 				return 0, false
 			}
@@ -282,14 +282,15 @@ func (wr *wrapper) option(s string) (words int, none bool) {
 // loosely tells whether w may become another number of words than one.
 func (w *Word) loosely() bool { return !w.IsOne() || w.flags&glob != 0 }
 
-// assigns tells whether w is NAME=value, whatever the value.
-func (w *Word) assigns() bool {
+// sets tells whether w sets a variable where a program takes such words before
+// a command: it holds an equals sign, whatever stands before it. Such programs
+// do not care whether a shell would take that for a name.
+func (w *Word) sets() bool {
 	text := w.Text
 	if w.kind != fixed {
 		text = w.prefix()
 	}
-	i := strings.IndexByte(text, '=')
-	return i > 0 && isName(text[:i])
+	return strings.Contains(text, "=")
 }
 
 // more tells whether the word at i of a command that runs others is still

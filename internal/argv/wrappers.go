@@ -97,7 +97,7 @@ func lookEnv(l *looker, words []Word, level int) {
 			if text, found = s[k+1:], true; text == "" {
 				i++
 			}
-		case len(s) > 0 && s[0] == '-' || words[i].assigns():
+		case len(s) > 0 && s[0] == '-' || words[i].sets():
 			continue
 		}
 		if !found {
