@@ -150,8 +150,29 @@ func (e *Engine) checkExecutor(t *Tool) error {
 	if t == nil || t.contract == nil {
 		return errs.New(errs.Config, "tool", "", "the tool was not made by NewTool")
 	}
-	if t.cfg.Executor == ExecutorInProcess || e.cfg.Executors[t.cfg.Executor] != nil {
+	if t.cfg.Executor == ExecutorInProcess {
 		return nil
 	}
-	return errs.New(errs.Config, "tool", toolPath(t.cfg.Name), fmt.Sprintf("no executor serves %q: register one in Config.Executors", t.cfg.Executor))
+	x := e.cfg.Executors[t.cfg.Executor]
+	if x == nil {
+		return errs.New(errs.Config, "tool", toolPath(t.cfg.Name), fmt.Sprintf("no executor serves %q: register one in Config.Executors", t.cfg.Executor))
+	}
+	if c, ok := x.(interface{ CheckTool(*Tool) error }); ok {
+		return askExecutor(c.CheckTool, t)
+	}
+	return nil
+}
+
+// askExecutor asks an executor whether it can serve a tool. What it cannot say,
+// it cannot serve.
+func askExecutor(check func(*Tool) error, t *Tool) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errs.New(errs.Config, "tool", toolPath(t.cfg.Name), fmt.Sprintf("its executor panicked when it was asked for the tool: %v", p))
+		}
+	}()
+	if err := check(t); err != nil {
+		return errs.Wrap(errs.Config, "tool", toolPath(t.cfg.Name), "its executor cannot serve it", err)
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package rulvar
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -209,6 +210,10 @@ func (t *Tool) Idempotent() bool { return t.cfg.Idempotent }
 
 // Executor returns where the tool runs.
 func (t *Tool) Executor() ExecutorKind { return t.cfg.Executor }
+
+// ExecutorSpec returns what the executor is handed with each call; nil where the
+// tool has none.
+func (t *Tool) ExecutorSpec() json.RawMessage { return bytes.Clone(t.cfg.ExecutorSpec) }
 
 // Schema returns the JSON Schema that is shown to the model.
 func (t *Tool) Schema() json.RawMessage { return append(json.RawMessage(nil), t.schema.declared...) }

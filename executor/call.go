@@ -93,7 +93,8 @@ type attempt struct {
 	call    rulvar.ExecutorCall
 	program Program
 	id      string
-	dir     string
+	dir     string // its own
+	work    string // where the program starts: dir, or the agent's tree
 	secrets []string
 	intent  *Intent
 }
@@ -105,11 +106,18 @@ func (d *dispatcher) execute(tc *rulvar.ToolContext, call rulvar.ExecutorCall) (
 	if a.program, msg = programOf(call.Spec, d.program); msg != "" {
 		return nil, a.fail(rulvar.ErrConfig, msg, nil, nil)
 	}
+	tree, msg := treeOf(tc, a.program)
+	if msg != "" {
+		return nil, a.fail(rulvar.ErrConfig, msg, nil, nil)
+	}
 	if tc.Err() != nil {
 		return nil, a.fail(ErrAborted, "it was not started, because the run was cancelled or reached a limit", nil, context.Cause(tc))
 	}
 	if a.dir, err = os.MkdirTemp(d.workdir, d.prefix+safeName(call.Tool)+"-"); err != nil {
 		return nil, a.fail(ErrSpawn, "no directory could be made for it", nil, err)
+	}
+	if a.work = a.dir; a.program.InTree {
+		a.work = tree
 	}
 	defer func() {
 		if err := removeAll(a.dir); err != nil {

@@ -50,7 +50,9 @@ type ContainerOptions struct {
 	// or, where that is root, 65534:65534. A rootless docker needs "0:0", which
 	// is the host's user there.
 	User string
-	// WorkMount is where the program's own directory is. Default: /work.
+	// WorkMount is where the program's own directory is, or the agent's tree
+	// where [Program.InTree] asks for that. The tree belongs to the host's user:
+	// where that is root, name a User who may write there. Default: /work.
 	WorkMount string
 	// ExtraArgs are further arguments of the engine's run command, in front of
 	// the image. Default: none.
@@ -216,6 +218,10 @@ func (o *ContainerOptions) steers(name string) bool {
 	}
 	return false
 }
+
+// CheckTool refuses a tool that no call of could be run: the engine asks when
+// the tool is registered. The error is an [rulvar.ErrConfig].
+func (x *Container) CheckTool(t *rulvar.Tool) error { return x.d.checkTool(t) }
 
 // Execute implements [rulvar.ToolExecutor].
 func (x *Container) Execute(tc *rulvar.ToolContext, call rulvar.ExecutorCall) (json.RawMessage, error) {

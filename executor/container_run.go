@@ -46,6 +46,9 @@ func (x *Container) launch(a *attempt) (*process.Spec, func(*process.Result) err
 	for name, value := range hostValues(x.o.EngineEnv) {
 		env[name] = value
 	}
+	if strings.Contains(a.work, ":") {
+		return nil, nil, a.fail(rulvar.ErrConfig, fmt.Sprintf("the agent's tree %q holds a colon, which ends the name of a mount", a.work), nil, nil)
+	}
 	user, err := x.user(a.dir)
 	if err != nil {
 		return nil, nil, a.fail(ErrSpawn, "its directory could not be given to its user", nil, err)
@@ -81,7 +84,7 @@ func (x *Container) args(a *attempt, user, cidfile string, names []string) []str
 	for _, name := range names {
 		args = append(args, "--env="+name)
 	}
-	args = append(args, "--volume="+a.dir+":"+o.WorkMount, "--workdir="+o.WorkMount)
+	args = append(args, "--volume="+a.work+":"+o.WorkMount, "--workdir="+o.WorkMount)
 	args = append(append(args, o.ExtraArgs...), o.Image, a.program.Command)
 	return append(args, a.program.Args...)
 }

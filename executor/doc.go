@@ -21,7 +21,10 @@
 //	 | {"tool":"lint","args":{…},"idempotencyKey":"9f86…"} ---->|
 //	 |<------------------------------------------- {"ok":true}  |
 //
-// It starts in an empty directory of its own, which is removed afterwards, and
+// It starts in an empty directory of its own, which is removed afterwards, or,
+// where [Program.InTree] says so, in the git worktree of the agent that calls it:
+// then that tree is the one further directory that a sandbox or a container
+// gives it. What a worktree's .git names lies outside and is not given. It
 // finds in its environment what the host names and nothing else, and always
 // RULVAR_TOOL, RULVAR_RUN_ID and RULVAR_IDEMPOTENCY_KEY.
 //

@@ -23,6 +23,10 @@ type Program struct {
 	// Args are its arguments. What the model says comes on standard input and
 	// never in here.
 	Args []string `json:"args,omitempty"`
+	// InTree starts the program in the agent's own tree, which it may change,
+	// in place of its empty directory. The calls of an agent without worktree
+	// isolation fail then: the host's own directory is never given to a program.
+	InTree bool `json:"inTree,omitempty"`
 }
 
 // Spec returns the program as the ExecutorSpec of a [rulvar.ToolConfig]. A
@@ -44,7 +48,7 @@ func (p Program) wrong() string {
 	case p.Command == "":
 		return "no command is named"
 	case strings.Contains(p.Command, "/") && !strings.HasPrefix(p.Command, "/") && !filepath.IsAbs(p.Command):
-		return fmt.Sprintf("the command %q is neither a name nor an absolute path: the program starts in an empty directory", p.Command)
+		return fmt.Sprintf("the command %q is neither a name nor an absolute path: the program does not start where the host is", p.Command)
 	}
 	for _, word := range append([]string{p.Command}, p.Args...) {
 		if strings.ContainsRune(word, 0) || !utf8.ValidString(word) {
@@ -116,7 +120,7 @@ func programOf(spec json.RawMessage, fallback *Program) (Program, string) {
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(spec, &members); err != nil {
-		return Program{}, `the tool's spec is not of the form {"command":"…","args":["…"]}`
+		return Program{}, `the tool's spec is not of the form {"command":"…","args":["…"],"inTree":true}`
 	}
 	var p Program
 	for name, value := range members {
@@ -126,16 +130,18 @@ func programOf(spec json.RawMessage, fallback *Program) (Program, string) {
 			to = &p.Command
 		case "args":
 			to = &p.Args
+		case "inTree":
+			to = &p.InTree
 		default:
-			return Program{}, fmt.Sprintf("the tool's spec has an unknown member %q: it has command and args", name)
+			return Program{}, fmt.Sprintf("the tool's spec has an unknown member %q: it has command, args and inTree", name)
 		}
 		if string(value) == "null" || json.Unmarshal(value, to) != nil || bytes.Contains(value, []byte("null")) && hasNull(value) {
-			return Program{}, fmt.Sprintf("the tool's spec has a wrong %s: command is a string and args a list of strings", name)
+			return Program{}, fmt.Sprintf("the tool's spec has a wrong %s: command is a string, args a list of strings and inTree true or false", name)
 		}
 	}
 	if fallback != nil {
 		if p.Command == "" {
-			p.Command = fallback.Command
+			p.Command, p.InTree = fallback.Command, p.InTree || fallback.InTree
 		}
 		p.Args = append(append([]string(nil), fallback.Args...), p.Args...)
 	}

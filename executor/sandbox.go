@@ -24,7 +24,8 @@ const (
 )
 
 // SandboxOptions say what a program keeps in a sandbox of [NewSandbox]: its
-// own directory, to write; what programs need to run (/usr, /bin, the linker's
+// own directory, and the agent's tree where [Program.InTree] asks for that, to
+// write; what programs need to run (/usr, /bin, the linker's
 // cache, certificates, time zones, names of users and hosts), to read; the null
 // device and its kin; and no network.
 type SandboxOptions struct {
@@ -52,8 +53,9 @@ type SandboxOptions struct {
 // session on purpose may outlive it, as restricted as before.
 type Sandbox struct {
 	kind SandboxKind
-	// start changes how a program is started, which spec says.
-	start func(spec *process.Spec) error
+	// start changes how a program is started, which spec says. own is the
+	// program's own directory, where spec.Dir is another.
+	start func(spec *process.Spec, own string) error
 }
 
 // Kind returns what the sandbox is made of.
@@ -67,7 +69,7 @@ func (s *Sandbox) usable() error {
 	return nil
 }
 
-func (s *Sandbox) wrap(spec *process.Spec) error { return s.start(spec) }
+func (s *Sandbox) wrap(spec *process.Spec, own string) error { return s.start(spec, own) }
 
 // probeTimeout is how long a sandbox may take to show that it works.
 const probeTimeout = 30 * time.Second
@@ -121,13 +123,14 @@ func NewSandbox(opts *SandboxOptions) (*Sandbox, error) {
 
 // NewLauncher makes a sandbox of a program of the host's, such as nsjail or
 // sandbox-exec: argv returns what starts the given program, which is named by
-// its absolute path, in the given directory. It is called for each call, by
+// its absolute path, in the given directory, which is the agent's tree where
+// [Program.InTree] asks for that. It is called for each call, by
 // several goroutines at once. What such a sandbox holds is not tried.
 func NewLauncher(argv func(dir string, program []string) ([]string, error)) (*Sandbox, error) {
 	if argv == nil {
 		return nil, configError("NewLauncher", "", "the function is nil")
 	}
-	return &Sandbox{kind: SandboxLauncher, start: func(spec *process.Spec) error {
+	return &Sandbox{kind: SandboxLauncher, start: func(spec *process.Spec, _ string) error {
 		words, err := argv(spec.Dir, append([]string{spec.Path}, spec.Args[1:]...))
 		if err != nil {
 			return err

@@ -27,7 +27,7 @@ func newBubblewrap(o *SandboxOptions) (*Sandbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the program is not here: %w", err)
 	}
-	start := func(spec *process.Spec) error {
+	start := func(spec *process.Spec, _ string) error {
 		args := append([]string{file}, bubblewrapArgs(o, spec.Dir, spec.Path)...)
 		args = append(append(args, "--", spec.Path), spec.Args[1:]...)
 		spec.Path, spec.Args = file, args
@@ -36,7 +36,7 @@ func newBubblewrap(o *SandboxOptions) (*Sandbox, error) {
 	err = probing(func(dir, canary string) error {
 		const check = `[ ! -e "$1" ] || { echo "a file outside can be seen" >&2; exit 1; }; : > probe`
 		spec := &process.Spec{Path: "/bin/sh", Args: []string{"sh", "-c", check, "sh", canary}, Dir: dir}
-		if err := start(spec); err != nil {
+		if err := start(spec, dir); err != nil {
 			return err
 		}
 		if err := tryRun(spec); err != nil {

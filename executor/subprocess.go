@@ -94,8 +94,12 @@ func copyOf(p *Program) *Program {
 	if p == nil {
 		return nil
 	}
-	return &Program{Command: p.Command, Args: append([]string(nil), p.Args...)}
+	return &Program{Command: p.Command, Args: append([]string(nil), p.Args...), InTree: p.InTree}
 }
+
+// CheckTool refuses a tool that no call of could be run: the engine asks when
+// the tool is registered. The error is an [rulvar.ErrConfig].
+func (x *Subprocess) CheckTool(t *rulvar.Tool) error { return x.d.checkTool(t) }
 
 // Execute implements [rulvar.ToolExecutor].
 func (x *Subprocess) Execute(tc *rulvar.ToolContext, call rulvar.ExecutorCall) (json.RawMessage, error) {
@@ -114,9 +118,9 @@ func (x *Subprocess) launch(a *attempt) (*process.Spec, func(*process.Result) er
 	if msg != "" {
 		return nil, nil, a.fail(ErrSpawn, msg, nil, nil)
 	}
-	spec := &process.Spec{Path: file, Args: append([]string{a.program.Command}, a.program.Args...), Env: list(env), Dir: a.dir}
+	spec := &process.Spec{Path: file, Args: append([]string{a.program.Command}, a.program.Args...), Env: list(env), Dir: a.work}
 	if x.sandbox != nil {
-		if err := x.sandbox.wrap(spec); err != nil {
+		if err := x.sandbox.wrap(spec, a.dir); err != nil {
 			return nil, nil, a.fail(ErrSpawn, "it cannot be started in its sandbox", nil, err)
 		}
 	}

@@ -92,6 +92,7 @@ var executorObligations = []executorObligation{
 			u.Fatalf("three calls had %d directories", len(seen))
 		}
 	}},
+	{"the agent's own tree, where the program asks for it and there is one", checkTree},
 	{"the ledger has an intent and an outcome of each call", checkRows},
 	{"output that is no JSON is accounted for as an error with its status", func(u *executorTest) {
 		l := newWatchedLedger()
