@@ -164,11 +164,28 @@ func (w *walker) compound(cmd syntax.Command, seg *Segment) {
 		w.onlyBash = true
 		if cmd.Name != nil {
 			w.visit(cmd.Name, seg)
+			if !takesName(cmd.Stmt) {
+				seg.unclear(whyCoproc)
+			}
 		}
 		w.stmt(cmd.Stmt)
 	default:
 		seg.unclear(whyCompound)
 	}
+}
+
+// whyCoproc is why a command asks whose first word may be a name or a program.
+const whyCoproc = "the word after \"coproc\" may be a name or a command"
+
+// takesName tells whether bash lets the name of a coprocess stand before s: only
+// before a compound command. Before anything else the word begins a command,
+// where the grammar library may take it for the name.
+func takesName(s *syntax.Stmt) bool {
+	switch s.Cmd.(type) {
+	case *syntax.Block, *syntax.Subshell, *syntax.IfClause, *syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause, *syntax.ArithmCmd, *syntax.TestClause:
+		return true
+	}
+	return false
 }
 
 // whyTimed is why a command asks that bash times and reads anew.
