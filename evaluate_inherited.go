@@ -34,15 +34,15 @@ func (e *evaluator) runSplit() {
 	if !e.readTables() && !e.runCanUseTool() {
 		e.runDefault()
 	}
-	if e.out.Verdict == VerdictAllow && !e.restricted(whole) {
-		return
+	if e.out.Verdict == VerdictAllow {
+		e.restrict(whole)
 	}
 }
 
-// restricted holds a call that the chain's own layers allow against what is
-// inherited, and reports whether that objects. The input is the one that they
-// allow; where the inherited CanUseTool rewrites it they are asked again.
-func (e *evaluator) restricted(whole *PermissionChain) bool {
+// restrict holds a call that the chain's own layers allow against what is
+// inherited, whose objection decides. The input is the one that they allow;
+// where the inherited CanUseTool rewrites it they are asked again.
+func (e *evaluator) restrict(whole *PermissionChain) {
 	allowed, before := e.out, e.call.Input
 	e.out = Evaluation{Trace: allowed.Trace}
 	e.consider(whole.inherited)
@@ -56,7 +56,6 @@ func (e *evaluator) restricted(whole *PermissionChain) bool {
 		allowed.Trace = e.out.Trace
 		e.out = allowed
 	}
-	return objects
 }
 
 // holdInherited takes the answer of an inherited hook that does not deny: an

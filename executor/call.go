@@ -120,7 +120,7 @@ func (d *dispatcher) execute(tc *rulvar.ToolContext, call rulvar.ExecutorCall) (
 		a.work = tree
 	}
 	defer func() {
-		if err := removeAll(a.dir); err != nil {
+		if err := process.RemoveAll(a.dir); err != nil {
 			tc.Log(slog.LevelWarn, "the directory of a program is left behind", "dir", a.dir, "error", err.Error())
 		}
 	}()

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -102,27 +101,4 @@ func lookup(command, path string, hasPath bool) (string, string) {
 		}
 	}
 	return "", fmt.Sprintf("there is no program %q in %s", command, path)
-}
-
-// removeAll removes a tree in which a program may have taken away the rights
-// of its owner. No link leads out of it.
-func removeAll(dir string) error {
-	if err := os.RemoveAll(dir); err == nil {
-		return nil
-	}
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || os.Chmod(dir, 0o700) != nil {
-		return os.RemoveAll(dir)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	_ = fs.WalkDir(root.FS(), ".", func(path string, e fs.DirEntry, _ error) error {
-		if e != nil && e.IsDir() {
-			_ = root.Chmod(path, 0o700) // before it is read
-		}
-		return nil
-	})
-	root.Close()
-	return os.RemoveAll(dir)
 }

@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/rulvar/rulvar-go/internal/journal"
+	"github.com/rulvar/rulvar-go/internal/process"
 )
 
 // link makes the tree a linked worktree of its repository: .git in the tree,
@@ -42,13 +45,13 @@ func (t *record) linked() bool {
 func (t *record) unlink() error {
 	git := filepath.Join(t.Path, ".git")
 	if info, err := os.Lstat(git); err == nil && info.IsDir() {
-		if err := removeAll(git); err != nil {
+		if err := process.RemoveAll(git); err != nil {
 			return err
 		}
 	} else if err := os.Remove(git); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return removeAll(t.admin())
+	return process.RemoveAll(t.admin())
 }
 
 // lendIndex gives git in the tree an index of its own, a copy of ours. It
@@ -95,21 +98,6 @@ func (t *record) noteIndex() error {
 // clockTries bounds the wait for a file system whose clock goes by seconds.
 const clockTries = 2500
 
-// removeAll removes a directory with everything in it, also where an agent, or
-// a module cache, has made directories read-only.
-func removeAll(path string) error {
-	if err := os.RemoveAll(path); err == nil {
-		return nil
-	}
-	_ = filepath.WalkDir(path, func(at string, d os.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			_ = os.Chmod(at, 0o700) // RemoveAll says what is left
-		}
-		return nil
-	})
-	return os.RemoveAll(path)
-}
-
 // destroy removes a tree with everything that belongs to it. The record says
 // so first and goes last.
 func (t *record) destroy() error {
@@ -117,18 +105,18 @@ func (t *record) destroy() error {
 		return err
 	}
 	step("remove:marked")
-	if err := removeAll(t.Path); err != nil {
+	if err := process.RemoveAll(t.Path); err != nil {
 		return err
 	}
 	step("remove:tree")
-	if err := errors.Join(removeAll(t.admin()), removeAll(t.private())); err != nil {
+	if err := errors.Join(process.RemoveAll(t.admin()), process.RemoveAll(t.private())); err != nil {
 		return err
 	}
 	step("remove:private")
 	if err := os.Remove(t.file()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return syncDir(t.dir())
+	return journal.OS().SyncDir(t.dir())
 }
 
 // step is told of each place at which a process may die; tests set it.

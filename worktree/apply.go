@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/internal/process"
 )
 
 // ApplyOptions refine [ApplyPatch].
@@ -55,7 +56,7 @@ func ApplyPatch(ctx context.Context, dir string, patch []byte, opts *ApplyOption
 	if err != nil {
 		return err
 	}
-	defer func() { _ = removeAll(private) }()
+	defer func() { _ = process.RemoveAll(private) }()
 	if err := r.makePrivate(private, emptyCommit); err != nil {
 		return err
 	}

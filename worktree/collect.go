@@ -14,6 +14,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/internal/process"
 )
 
 // diffOptions make one patch of one change, whoever asks.
@@ -43,7 +44,7 @@ func (p *GitProvider) diff(ctx context.Context, t *record, s *scan, out *rulvar.
 	if err != nil {
 		return err
 	}
-	defer func() { _ = removeAll(tmp) }()
+	defer func() { _ = process.RemoveAll(tmp) }()
 	after := gitCall{dir: t.private(), tree: t.Path, index: filepath.Join(tmp, "after")}
 	var against []string
 	err = both(

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/rulvar/rulvar-go/internal/process"
 )
 
 // A tree of the pool holds just its base, and a record that says so. It is
@@ -62,7 +64,7 @@ func (p *GitProvider) wipe(ctx context.Context, t *record, s *scan) error {
 		return err
 	}
 	for _, name := range s.extra {
-		if err := removeAll(filepath.Join(t.Path, filepath.FromSlash(strings.TrimSuffix(name, "/")))); err != nil {
+		if err := process.RemoveAll(filepath.Join(t.Path, filepath.FromSlash(strings.TrimSuffix(name, "/")))); err != nil {
 			return err
 		}
 	}
@@ -76,7 +78,7 @@ func (p *GitProvider) wipe(ctx context.Context, t *record, s *scan) error {
 		if d.Name() == "info" || d.Name() == "pack" {
 			continue
 		}
-		if err := removeAll(filepath.Join(objects, d.Name())); err != nil {
+		if err := process.RemoveAll(filepath.Join(objects, d.Name())); err != nil {
 			return err
 		}
 	}
@@ -194,7 +196,7 @@ func (w *walk) plainModes() bool {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = removeAll(probe) }()
+	defer func() { _ = process.RemoveAll(probe) }()
 	plain := filepath.Join(probe, "d")
 	if err := os.Mkdir(plain, 0o777); err != nil {
 		return false

@@ -13,6 +13,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/internal/journal"
 )
 
 // The provider's directory holds, for each tree:
@@ -87,19 +88,7 @@ func (t *record) save(s state) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(t.dir())
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.Close() }()
-	if err := d.Sync(); err != nil && !syncUnsupported(err) {
-		return err
-	}
-	return nil
+	return journal.OS().SyncDir(t.dir())
 }
 
 // validID reports whether a text can be the id of a tree: a file name of ours.
@@ -187,13 +176,13 @@ func (p *GitProvider) locked(ctx context.Context, fn func() error) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	f, err := os.OpenFile(filepath.Join(p.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o666)
+	f, err := journal.OS().OpenFile(filepath.Join(p.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o666)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // which unlocks it
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		ok, err := tryLock(f)
+		ok, err := f.TryLock()
 		if err != nil {
 			return err
 		}
