@@ -13,6 +13,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/isolation"
 )
 
 // Config is what an [Engine] is made of. The zero Config makes an engine that
@@ -71,7 +72,7 @@ type Config struct {
 	OnCorruptCheckpoint OnCorruptCheckpoint
 	// Isolation makes the trees of agents under worktree isolation; sub-package
 	// worktree has one for git. Default: none, and such an agent is refused.
-	Isolation IsolationProvider
+	Isolation isolation.Provider
 	// Cwd is the directory tools work in. Default: the process's.
 	Cwd string
 	// PollInterval is how often a run with open suspensions looks for answers

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/isolation"
 	"github.com/rulvar/rulvar-go/worktree"
 )
 
@@ -53,7 +54,7 @@ type fixtureTrees struct {
 	stopped chan struct{}
 }
 
-func (p *fixtureTrees) Release(ctx context.Context, tree rulvar.IsolationTree, how rulvar.IsolationRelease) (bool, error) {
+func (p *fixtureTrees) Release(ctx context.Context, tree isolation.Tree, how isolation.Release) (bool, error) {
 	select {
 	case <-p.stopped:
 		return true, nil

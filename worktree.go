@@ -10,6 +10,7 @@ import (
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/journal"
 	"github.com/rulvar/rulvar-go/internal/replay"
+	"github.com/rulvar/rulvar-go/isolation"
 )
 
 // The life of an agent's tree, in the order in which things become durable:
@@ -31,7 +32,7 @@ import (
 
 // agentTree is the tree of a live agent.
 type agentTree struct {
-	IsolationTree
+	isolation.Tree
 	agent *agentRun
 }
 
@@ -52,16 +53,16 @@ func patchRef(runID string, agentSeq int64) string {
 const treeDecision = "isolation-tree"
 
 type treeValue struct {
-	DecisionType string         `json:"decisionType,omitempty"`
-	AgentRef     int64          `json:"agentRef,omitempty"`
-	Isolation    IsolationKind  `json:"isolation,omitempty"`
-	Tree         *IsolationTree `json:"tree,omitempty"`
-	SpawnRef     int64          `json:"spawnRef,omitempty"` // of a spawned agent
+	DecisionType string          `json:"decisionType,omitempty"`
+	AgentRef     int64           `json:"agentRef,omitempty"`
+	Isolation    IsolationKind   `json:"isolation,omitempty"`
+	Tree         *isolation.Tree `json:"tree,omitempty"`
+	SpawnRef     int64           `json:"spawnRef,omitempty"` // of a spawned agent
 }
 
 func (a *agentRun) isolated() bool { return a.isolation.Kind() == IsolationWorktree }
 
-func (a *agentRun) isolationProvider() IsolationProvider { return a.seg.e.cfg.Isolation }
+func (a *agentRun) isolationProvider() isolation.Provider { return a.seg.e.cfg.Isolation }
 
 // cwd is the directory that the agent's tools work in.
 func (a *agentRun) cwd() string {
@@ -91,7 +92,7 @@ func (a *agentRun) acquireTree() error {
 		return nil
 	}
 	ref, _ := a.isolation.Ref()
-	t, err := a.isolationProvider().Acquire(a.ctx, IsolationRequest{RunID: a.seg.runID, SpanID: a.span, Ref: ref})
+	t, err := a.isolationProvider().Acquire(a.ctx, isolation.Request{RunID: a.seg.runID, SpanID: a.span, Ref: ref})
 	if err != nil {
 		return err
 	}
@@ -103,8 +104,8 @@ func (a *agentRun) acquireTree() error {
 	return nil
 }
 
-func (a *agentRun) hold(t IsolationTree) {
-	a.tree = &agentTree{IsolationTree: t, agent: a}
+func (a *agentRun) hold(t isolation.Tree) {
+	a.tree = &agentTree{Tree: t, agent: a}
 	s := a.seg
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,9 +128,9 @@ func (a *agentRun) dropUnused() {
 	if a.tree == nil {
 		return
 	}
-	t := a.tree.IsolationTree
+	t := a.tree.Tree
 	a.letGo()
-	if _, err := a.isolationProvider().Release(context.WithoutCancel(a.ctx), t, IsolationRelease{Discard: true}); err != nil {
+	if _, err := a.isolationProvider().Release(context.WithoutCancel(a.ctx), t, isolation.Release{Discard: true}); err != nil {
 		a.log("a worktree that nobody has used could not be removed", "path", t.Path, "error", err)
 	}
 }
@@ -163,7 +164,7 @@ func (a *agentRun) reattachTree() (bool, error) {
 }
 
 // recordedTree returns the tree that the journal names last for this agent.
-func (a *agentRun) recordedTree() (*IsolationTree, error) {
+func (a *agentRun) recordedTree() (*isolation.Tree, error) {
 	_, entries, err := a.seg.e.store.Load(context.WithoutCancel(a.ctx), a.seg.runID, -1)
 	if err != nil {
 		return nil, err
@@ -177,8 +178,8 @@ func (a *agentRun) recordedTree() (*IsolationTree, error) {
 
 // treesOf returns the tree of each agent of a journal, by its running entry. A
 // record that cannot be read names none.
-func treesOf(entries []*Entry) map[int64]*IsolationTree {
-	trees := make(map[int64]*IsolationTree)
+func treesOf(entries []*Entry) map[int64]*isolation.Tree {
+	trees := make(map[int64]*isolation.Tree)
 	for _, en := range entries {
 		var v treeValue
 		switch {
@@ -222,8 +223,8 @@ func (a *agentRun) restart() error {
 
 // record is the tree as the journal names it. The run is the journal's own:
 // it has another id where it is imported.
-func (t *agentTree) record() IsolationTree {
-	return IsolationTree{ID: t.ID, Path: t.Path, Base: t.Base}
+func (t *agentTree) record() isolation.Tree {
+	return isolation.Tree{ID: t.ID, Path: t.Path, Base: t.Base}
 }
 
 // denyLeftOver closes the open approvals of an attempt that is given up.
@@ -262,7 +263,7 @@ func (a *agentRun) snapshotTree() error {
 		return nil
 	}
 	note := &checkpointTree{Path: a.tree.Path, Base: a.tree.Base}
-	p, err := a.isolationProvider().Collect(context.WithoutCancel(a.ctx), a.tree.IsolationTree)
+	p, err := a.isolationProvider().Collect(context.WithoutCancel(a.ctx), a.tree.Tree)
 	if err != nil {
 		a.log("the patch of a parked agent could not be taken; its worktree is kept", "path", a.tree.Path, "error", err)
 	} else {

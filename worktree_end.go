@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/isolation"
 )
 
 // The kinds of an [Artifact].
@@ -48,15 +49,15 @@ func readArtifacts(en *Entry) ([]Artifact, error) {
 
 // collectTree stores what the agent has changed and says what becomes of its
 // tree: how it is to be released once the end is recorded, nil where it stays.
-func (a *agentRun) collectTree(out *agentOutcome) (*IsolationRelease, error) {
+func (a *agentRun) collectTree(out *agentOutcome) (*isolation.Release, error) {
 	if a.tree == nil {
 		return nil, nil
 	}
-	ctx, t := context.WithoutCancel(a.ctx), a.tree.IsolationTree
+	ctx, t := context.WithoutCancel(a.ctx), a.tree.Tree
 	p, err := a.isolationProvider().Collect(ctx, t)
 	if err != nil {
 		a.warnHost("the changes of an agent could not be collected; its worktree is kept", "path", t.Path, "error", err)
-		a.pin(ctx, t, IsolationRelease{Keep: KeepUncollected})
+		a.pin(ctx, t, isolation.Release{Keep: isolation.KeepUncollected})
 		out.artifacts = append(out.artifacts, Artifact{ID: "worktree", Kind: ArtifactTree, Files: []string{}, Ref: t.Path, Base: t.Base, Note: err.Error()})
 		return nil, nil
 	}
@@ -70,18 +71,18 @@ func (a *agentRun) collectTree(out *agentOutcome) (*IsolationRelease, error) {
 		ID: "worktree-patch", Kind: ArtifactPatch, Files: p.Files, Ref: patchRef(a.seg.runID, a.running.Seq), Base: t.Base,
 		Ignored: p.Ignored[:min(len(p.Ignored), maxIgnored)],
 	})
-	if out.status != AgentOK && a.pin(ctx, t, IsolationRelease{Keep: KeepFailed, Snapshot: p.Snapshot}) {
+	if out.status != AgentOK && a.pin(ctx, t, isolation.Release{Keep: isolation.KeepFailed, Snapshot: p.Snapshot}) {
 		out.artifacts = append(out.artifacts, Artifact{ID: "worktree", Kind: ArtifactTree, Files: []string{}, Ref: t.Path, Base: t.Base, Note: fmt.Sprintf("the agent ended with status %s", out.status)})
 		return nil, nil
 	}
-	return &IsolationRelease{Snapshot: p.Snapshot}, nil
+	return &isolation.Release{Snapshot: p.Snapshot}, nil
 }
 
 // maxIgnored is how many ignored files an artifact names.
 const maxIgnored = 100
 
 // pin asks the provider to keep a tree, and reports whether it does.
-func (a *agentRun) pin(ctx context.Context, t IsolationTree, how IsolationRelease) bool {
+func (a *agentRun) pin(ctx context.Context, t isolation.Tree, how isolation.Release) bool {
 	kept, err := a.isolationProvider().Release(ctx, t, how)
 	if err != nil {
 		a.warnHost("a worktree could not be marked as kept; it stays where it is", "path", t.Path, "error", err)
@@ -92,11 +93,11 @@ func (a *agentRun) pin(ctx context.Context, t IsolationTree, how IsolationReleas
 
 // releaseTree removes a tree whose agent's end is recorded. A tree that holds
 // something else than what was collected stays, and is told of.
-func (a *agentRun) releaseTree(how *IsolationRelease) {
+func (a *agentRun) releaseTree(how *isolation.Release) {
 	if a.tree == nil {
 		return
 	}
-	t := a.tree.IsolationTree
+	t := a.tree.Tree
 	a.letGo()
 	if how == nil {
 		return
@@ -134,13 +135,13 @@ func (t *agentTree) park(suspended bool) {
 		return
 	}
 	if note == nil || note.Snapshot == "" {
-		a.pin(ctx, t.IsolationTree, IsolationRelease{Keep: KeepUncollected})
+		a.pin(ctx, t.Tree, isolation.Release{Keep: isolation.KeepUncollected})
 		return
 	}
-	if a.pin(ctx, t.IsolationTree, IsolationRelease{Keep: KeepParked, Snapshot: note.Snapshot}) {
+	if a.pin(ctx, t.Tree, isolation.Release{Keep: isolation.KeepParked, Snapshot: note.Snapshot}) {
 		return
 	}
-	if _, err := a.isolationProvider().Release(ctx, t.IsolationTree, IsolationRelease{Snapshot: note.Snapshot}); err != nil {
+	if _, err := a.isolationProvider().Release(ctx, t.Tree, isolation.Release{Snapshot: note.Snapshot}); err != nil {
 		a.warnHost("the worktree of a parked agent could not be removed; it stays where it is", "path", t.Path, "error", err)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/journal"
+	"github.com/rulvar/rulvar-go/isolation"
 )
 
 // SweepTrees is the janitor of worktrees: it removes those that no run can
@@ -17,7 +18,7 @@ import (
 //
 // A run of another store looks like one that does not exist: give the
 // providers of engines with different stores different directories.
-func (e *Engine) SweepTrees(ctx context.Context) (removed []IsolationTree, err error) {
+func (e *Engine) SweepTrees(ctx context.Context) (removed []isolation.Tree, err error) {
 	p := e.cfg.Isolation
 	if p == nil {
 		return nil, errs.New(errs.Config, "SweepTrees", "", "the engine has no isolation provider: set Config.Isolation")
@@ -26,7 +27,7 @@ func (e *Engine) SweepTrees(ctx context.Context) (removed []IsolationTree, err e
 	if err != nil {
 		return nil, err
 	}
-	byRun := make(map[string][]IsolationTree)
+	byRun := make(map[string][]isolation.Tree)
 	var runs []string
 	for _, t := range trees {
 		if byRun[t.RunID] == nil {
@@ -47,7 +48,7 @@ func (e *Engine) SweepTrees(ctx context.Context) (removed []IsolationTree, err e
 
 // sweepRun removes what is useless of the trees of one run, under its lock:
 // a tree that is being acquired is not named by its journal yet.
-func (e *Engine) sweepRun(ctx context.Context, runID string, trees []IsolationTree) (removed []IsolationTree, err error) {
+func (e *Engine) sweepRun(ctx context.Context, runID string, trees []isolation.Tree) (removed []isolation.Tree, err error) {
 	var meta *RunMeta
 	var entries []*Entry
 	if runID != "" { // else nobody's: its removal was cut short
@@ -71,8 +72,8 @@ func (e *Engine) sweepRun(ctx context.Context, runID string, trees []IsolationTr
 	exists := (meta != nil || len(entries) > 0) && (meta == nil || meta.WorkflowName != unfinished)
 	needed := neededTrees(entries)
 	for _, t := range trees {
-		how := IsolationRelease{Discard: true}
-		if exists && (needed[t.ID] || t.Pinned == KeepFailed || t.Pinned == KeepUncollected) {
+		how := isolation.Release{Discard: true}
+		if exists && (needed[t.ID] || t.Pinned == isolation.KeepFailed || t.Pinned == isolation.KeepUncollected) {
 			continue
 		}
 		if _, rErr := e.cfg.Isolation.Release(ctx, t, how); rErr != nil {

@@ -9,22 +9,23 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/executor"
+	"github.com/rulvar/rulvar-go/isolation"
 )
 
 // oneTree gives every agent the same directory.
 type oneTree string
 
-func (t oneTree) Acquire(context.Context, rulvar.IsolationRequest) (rulvar.IsolationTree, error) {
-	return rulvar.IsolationTree{ID: "tree", Path: string(t), Base: "base"}, nil
+func (t oneTree) Acquire(context.Context, isolation.Request) (isolation.Tree, error) {
+	return isolation.Tree{ID: "tree", Path: string(t), Base: "base"}, nil
 }
-func (oneTree) Reattach(context.Context, rulvar.IsolationTree) error { return nil }
-func (oneTree) Collect(context.Context, rulvar.IsolationTree) (rulvar.IsolationPatch, error) {
-	return rulvar.IsolationPatch{}, nil
+func (oneTree) Reattach(context.Context, isolation.Tree) error { return nil }
+func (oneTree) Collect(context.Context, isolation.Tree) (isolation.Patch, error) {
+	return isolation.Patch{}, nil
 }
-func (oneTree) Release(context.Context, rulvar.IsolationTree, rulvar.IsolationRelease) (bool, error) {
+func (oneTree) Release(context.Context, isolation.Tree, isolation.Release) (bool, error) {
 	return false, nil
 }
-func (oneTree) Trees(context.Context) ([]rulvar.IsolationTree, error) { return nil, nil }
+func (oneTree) Trees(context.Context) ([]isolation.Tree, error) { return nil, nil }
 
 // toolFor makes a tool of a program that an executor serves, and says under
 // which kind.
@@ -51,7 +52,7 @@ func (u *executorTest) toolFor(x rulvar.ToolExecutor, p executor.Program) (*rulv
 
 // agentCalls has an agent of an isolation call a program once, and returns what
 // the model sees of it.
-func (u *executorTest) agentCalls(x rulvar.ToolExecutor, p executor.Program, tree string, isolation rulvar.Isolation) json.RawMessage {
+func (u *executorTest) agentCalls(x rulvar.ToolExecutor, p executor.Program, tree string, iso rulvar.Isolation) json.RawMessage {
 	u.Helper()
 	tool, kind := u.toolFor(x, p)
 	model := NewProvider("suite", Script{Turns: []Turn{{Calls: []Call{{ID: "c1", Tool: "suite_tool"}}}, {Text: "done"}}})
@@ -60,7 +61,7 @@ func (u *executorTest) agentCalls(x rulvar.ToolExecutor, p executor.Program, tre
 		Executors: map[rulvar.ExecutorKind]rulvar.ToolExecutor{kind: x},
 	})
 	workflow := rulvar.DefineWorkflow("suite", func(c *rulvar.Ctx, _ string) (string, error) {
-		return rulvar.Agent[string](c, "go", &rulvar.AgentOptions{Tools: []rulvar.ToolSource{tool}, Isolation: &isolation})
+		return rulvar.Agent[string](c, "go", &rulvar.AgentOptions{Tools: []rulvar.ToolSource{tool}, Isolation: &iso})
 	})
 	run, err := rulvar.Run(u.Context(), engine, workflow, "", nil)
 	if err != nil {

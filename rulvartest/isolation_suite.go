@@ -9,18 +9,19 @@ import (
 	"testing"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/isolation"
 )
 
 // Isolation is an isolation provider under test.
 type Isolation struct {
-	Provider rulvar.IsolationProvider
+	Provider isolation.Provider
 	// Apply makes a directory that holds a base with a patch applied to it, by
 	// other means than the provider's own.
 	Apply func(t testing.TB, base string, patch []byte) (dir string)
 }
 
 // RunIsolationSuite holds a provider to what is asked of a
-// [rulvar.IsolationProvider]. open returns one, anew for each subtest, that has
+// [isolation.Provider]. open returns one, anew for each subtest, that has
 // no trees yet, whose base holds a file at all, and that keeps at least one
 // parked tree. Each obligation is a subtest with a name of its own.
 func RunIsolationSuite(t *testing.T, open func(t *testing.T) Isolation) {
@@ -49,7 +50,7 @@ var isolationObligations = []struct {
 		if a.ID == b.ID || a.Path == b.Path || a.Base != b.Base || a.Base == "" {
 			u.Fatalf("two trees are %+v and %+v", a, b)
 		}
-		for _, tree := range []rulvar.IsolationTree{a, b} {
+		for _, tree := range []isolation.Tree{a, b} {
 			if info, err := os.Stat(tree.Path); err != nil || !info.IsDir() {
 				u.Fatalf("the path %s is no directory: %v", tree.Path, err)
 			}
@@ -66,7 +67,7 @@ var isolationObligations = []struct {
 		seen := make(map[string]bool)
 		for range 4 {
 			wg.Go(func() {
-				tree, err := u.Provider.Acquire(u.Context(), rulvar.IsolationRequest{RunID: isolationRun})
+				tree, err := u.Provider.Acquire(u.Context(), isolation.Request{RunID: isolationRun})
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil || seen[tree.Path] {
@@ -79,7 +80,7 @@ var isolationObligations = []struct {
 	}},
 	{"a ref that names nothing is a config error and leaves nothing", func(u *isolationTest) {
 		for _, ref := range []string{"there is no such ref", "--help", "-x"} {
-			_, err := u.Provider.Acquire(u.Context(), rulvar.IsolationRequest{RunID: isolationRun, Ref: ref})
+			_, err := u.Provider.Acquire(u.Context(), isolation.Request{RunID: isolationRun, Ref: ref})
 			if !errors.Is(err, rulvar.ErrConfig) {
 				u.Fatalf("ref %q: %v, want a config error", ref, err)
 			}
@@ -117,27 +118,27 @@ var isolationObligations = []struct {
 	{"nothing is removed without proof", func(u *isolationTest) {
 		tree := u.acquire()
 		u.write(tree, "a.txt", "1")
-		u.stays(tree, rulvar.IsolationRelease{})
+		u.stays(tree, isolation.Release{})
 		stale := u.collect(tree).Snapshot
 		u.write(tree, "a.txt", "22")
-		u.stays(tree, rulvar.IsolationRelease{Snapshot: stale})
-		u.stays(tree, rulvar.IsolationRelease{Snapshot: "rubbish"})
-		u.goes(tree, rulvar.IsolationRelease{Snapshot: u.collect(tree).Snapshot})
+		u.stays(tree, isolation.Release{Snapshot: stale})
+		u.stays(tree, isolation.Release{Snapshot: "rubbish"})
+		u.goes(tree, isolation.Release{Snapshot: u.collect(tree).Snapshot})
 	}},
 	{"discard removes whatever is there", func(u *isolationTest) {
 		tree := u.acquire()
 		u.write(tree, "a.txt", "1")
-		u.goes(tree, rulvar.IsolationRelease{Discard: true})
+		u.goes(tree, isolation.Release{Discard: true})
 	}},
 	{"a tree that could not be collected is kept", func(u *isolationTest) {
 		tree := u.acquire()
 		u.write(tree, "a.txt", "1")
-		kept, err := u.Provider.Release(u.Context(), tree, rulvar.IsolationRelease{Keep: rulvar.KeepUncollected})
+		kept, err := u.Provider.Release(u.Context(), tree, isolation.Release{Keep: isolation.KeepUncollected})
 		if err != nil || !kept || !u.exists(tree, "a.txt") {
 			u.Fatalf("kept %v, %v", kept, err)
 		}
 		list, err := u.Provider.Trees(u.Context())
-		if err != nil || len(list) != 1 || list[0].Pinned != rulvar.KeepUncollected || list[0].RunID != isolationRun {
+		if err != nil || len(list) != 1 || list[0].Pinned != isolation.KeepUncollected || list[0].RunID != isolationRun {
 			u.Fatalf("the trees are %+v, %v", list, err)
 		}
 	}},
@@ -168,7 +169,7 @@ var isolationObligations = []struct {
 		}
 		other := tree
 		other.ID = "no-such-tree"
-		for _, gone := range []rulvar.IsolationTree{tree, other, {}} {
+		for _, gone := range []isolation.Tree{tree, other, {}} {
 			if err := u.Provider.Reattach(u.Context(), gone); !errors.Is(err, rulvar.ErrIsolationGone) {
 				u.Fatalf("reattach of %+v: %v, want isolation_gone", gone, err)
 			}
@@ -179,14 +180,14 @@ var isolationObligations = []struct {
 	}},
 	{"a second release does nothing", func(u *isolationTest) {
 		tree := u.acquire()
-		u.goes(tree, rulvar.IsolationRelease{})
-		u.goes(tree, rulvar.IsolationRelease{Discard: true})
+		u.goes(tree, isolation.Release{})
+		u.goes(tree, isolation.Release{Discard: true})
 	}},
 }
 
-func (u *isolationTest) acquire() rulvar.IsolationTree {
+func (u *isolationTest) acquire() isolation.Tree {
 	u.Helper()
-	tree, err := u.Provider.Acquire(u.Context(), rulvar.IsolationRequest{RunID: isolationRun, SpanID: "s1"})
+	tree, err := u.Provider.Acquire(u.Context(), isolation.Request{RunID: isolationRun, SpanID: "s1"})
 	if err != nil {
 		u.Fatalf("acquire: %v", err)
 	}
@@ -194,7 +195,7 @@ func (u *isolationTest) acquire() rulvar.IsolationTree {
 	return tree
 }
 
-func (u *isolationTest) collect(tree rulvar.IsolationTree) rulvar.IsolationPatch {
+func (u *isolationTest) collect(tree isolation.Tree) isolation.Patch {
 	u.Helper()
 	p, err := u.Provider.Collect(u.Context(), tree)
 	if err != nil {
@@ -203,18 +204,18 @@ func (u *isolationTest) collect(tree rulvar.IsolationTree) rulvar.IsolationPatch
 	return p
 }
 
-func (u *isolationTest) parked() rulvar.IsolationTree {
+func (u *isolationTest) parked() isolation.Tree {
 	u.Helper()
 	tree := u.acquire()
 	u.write(tree, "a.txt", "1")
-	kept, err := u.Provider.Release(u.Context(), tree, rulvar.IsolationRelease{Keep: rulvar.KeepParked, Snapshot: u.collect(tree).Snapshot})
+	kept, err := u.Provider.Release(u.Context(), tree, isolation.Release{Keep: isolation.KeepParked, Snapshot: u.collect(tree).Snapshot})
 	if err != nil || !kept {
 		u.Fatalf("park: kept %v, %v", kept, err)
 	}
 	return tree
 }
 
-func (u *isolationTest) write(tree rulvar.IsolationTree, name, text string) {
+func (u *isolationTest) write(tree isolation.Tree, name, text string) {
 	u.Helper()
 	path := filepath.Join(tree.Path, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
@@ -225,13 +226,13 @@ func (u *isolationTest) write(tree rulvar.IsolationTree, name, text string) {
 	}
 }
 
-func (u *isolationTest) exists(tree rulvar.IsolationTree, name string) bool {
+func (u *isolationTest) exists(tree isolation.Tree, name string) bool {
 	_, err := os.Stat(filepath.Join(tree.Path, name))
 	return err == nil
 }
 
 // stays releases a tree that must not go.
-func (u *isolationTest) stays(tree rulvar.IsolationTree, how rulvar.IsolationRelease) {
+func (u *isolationTest) stays(tree isolation.Tree, how isolation.Release) {
 	u.Helper()
 	kept, err := u.Provider.Release(u.Context(), tree, how)
 	if err == nil || !kept {
@@ -243,7 +244,7 @@ func (u *isolationTest) stays(tree rulvar.IsolationTree, how rulvar.IsolationRel
 }
 
 // goes releases a tree that must go.
-func (u *isolationTest) goes(tree rulvar.IsolationTree, how rulvar.IsolationRelease) {
+func (u *isolationTest) goes(tree isolation.Tree, how isolation.Release) {
 	u.Helper()
 	kept, err := u.Provider.Release(u.Context(), tree, how)
 	if err != nil || kept {
@@ -256,14 +257,14 @@ func (u *isolationTest) goes(tree rulvar.IsolationTree, how rulvar.IsolationRele
 }
 
 // listed holds the provider's list to the trees that are there.
-func (u *isolationTest) listed(want ...rulvar.IsolationTree) {
+func (u *isolationTest) listed(want ...isolation.Tree) {
 	u.Helper()
 	list, err := u.Provider.Trees(u.Context())
 	if err != nil {
 		u.Fatalf("trees: %v", err)
 	}
 	for _, tree := range want {
-		if !slices.ContainsFunc(list, func(t rulvar.IsolationTree) bool { return t.ID == tree.ID && t.Path == tree.Path }) {
+		if !slices.ContainsFunc(list, func(t isolation.Tree) bool { return t.ID == tree.ID && t.Path == tree.Path }) {
 			u.Fatalf("%s is not listed", tree.Path)
 		}
 	}

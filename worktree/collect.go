@@ -12,9 +12,9 @@ import (
 	"strings"
 	"sync"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/process"
+	"github.com/rulvar/rulvar-go/isolation"
 )
 
 // diffOptions make one patch of one change, whoever asks.
@@ -27,11 +27,11 @@ var diffOptions = []string{
 // collect takes the patch of what a scan has found: the base's
 // tree beside a small index of the files that may have changed, as they are.
 // No git reads or writes the whole index for it.
-func (p *GitProvider) collect(ctx context.Context, t *record, s *scan) (rulvar.IsolationPatch, error) {
-	out := rulvar.IsolationPatch{Files: []string{}, Patch: []byte{}, Ignored: valid(s.ignored)}
+func (p *GitProvider) collect(ctx context.Context, t *record, s *scan) (isolation.Patch, error) {
+	out := isolation.Patch{Files: []string{}, Patch: []byte{}, Ignored: valid(s.ignored)}
 	if !s.clean() {
 		if err := p.diff(ctx, t, s, &out); err != nil {
-			return rulvar.IsolationPatch{}, err
+			return isolation.Patch{}, err
 		}
 	}
 	sum := sha256.Sum256(out.Patch)
@@ -39,7 +39,7 @@ func (p *GitProvider) collect(ctx context.Context, t *record, s *scan) (rulvar.I
 	return out, nil
 }
 
-func (p *GitProvider) diff(ctx context.Context, t *record, s *scan, out *rulvar.IsolationPatch) error {
+func (p *GitProvider) diff(ctx context.Context, t *record, s *scan, out *isolation.Patch) error {
 	tmp, err := os.MkdirTemp(t.private(), "collect-")
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/isolation"
 	"github.com/rulvar/rulvar-go/rulvartest"
 	"github.com/rulvar/rulvar-go/worktree"
 )
@@ -139,7 +140,7 @@ func prepareRun(t *testing.T, pool int) string {
 	p := newProvider(t, worktree.GitOptions{RepoRoot: repo, Dir: filepath.Join(dir, "trees"), PoolSize: pool})
 	tree := acquire(t, p, "")
 	write(t, tree.Path, map[string]string{"another's.log": "secret\n"})
-	_, err := p.Release(t.Context(), tree, rulvar.IsolationRelease{})
+	_, err := p.Release(t.Context(), tree, isolation.Release{})
 	require.NoError(t, err)
 	return dir
 }

@@ -1,5 +1,5 @@
 // Package worktree gives agents git worktrees of their own: a
-// [rulvar.IsolationProvider] on the git command and go-git.
+// [isolation.Provider] on the git command and go-git.
 //
 //	provider, err := worktree.NewGitProvider(&worktree.GitOptions{RepoRoot: "."})
 //	engine, err := rulvar.NewEngine(rulvar.Config{Isolation: provider, …})

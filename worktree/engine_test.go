@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/isolation"
 	"github.com/rulvar/rulvar-go/rulvartest"
 	"github.com/rulvar/rulvar-go/worktree"
 )
@@ -318,5 +319,5 @@ func TestSpawnRefused(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, trees)
 	}
-	require.True(t, strings.HasPrefix(string(rulvar.KeepParked), "parked"))
+	require.True(t, strings.HasPrefix(string(isolation.KeepParked), "parked"))
 }

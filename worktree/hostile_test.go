@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/isolation"
 	"github.com/rulvar/rulvar-go/worktree"
 )
 
@@ -134,7 +134,7 @@ func TestNothingOfTheRepositoryIsRun(t *testing.T) {
 				require.NoError(t, p.Reattach(t.Context(), tree))
 				require.NoError(t, worktree.ApplyPatch(t.Context(), repo, patch.Patch, nil))
 				require.NoError(t, worktree.ApplyPatch(t.Context(), repo, patch.Patch, &worktree.ApplyOptions{Reverse: true}))
-				kept, err := p.Release(t.Context(), tree, rulvar.IsolationRelease{Snapshot: patch.Snapshot})
+				kept, err := p.Release(t.Context(), tree, isolation.Release{Snapshot: patch.Snapshot})
 				require.NoError(t, err)
 				require.False(t, kept)
 				require.NoFileExists(t, mark)
@@ -227,7 +227,7 @@ func TestUnusualRepositories(t *testing.T) {
 			patch, err := p.Collect(t.Context(), tree)
 			if row.fails != "" {
 				require.ErrorContains(t, err, row.fails)
-				kept, err := p.Release(t.Context(), tree, rulvar.IsolationRelease{})
+				kept, err := p.Release(t.Context(), tree, isolation.Release{})
 				require.Error(t, err)
 				require.True(t, kept)
 				require.DirExists(t, tree.Path)
@@ -235,7 +235,7 @@ func TestUnusualRepositories(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, []string{"new.txt"}, patch.Files)
-			_, err = p.Release(t.Context(), tree, rulvar.IsolationRelease{Snapshot: patch.Snapshot})
+			_, err = p.Release(t.Context(), tree, isolation.Release{Snapshot: patch.Snapshot})
 			require.NoError(t, err)
 			require.NoDirExists(t, tree.Path)
 		})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/isolation"
 	"github.com/rulvar/rulvar-go/worktree"
 )
 
@@ -28,7 +28,7 @@ func TestManyAtOnce(t *testing.T) {
 	host := hostState(t, repo)
 	for _, pool := range []int{0, 3} {
 		p := newProvider(t, worktree.GitOptions{RepoRoot: repo, Dir: dir, PoolSize: pool})
-		m := &many{repo: repo, patches: map[string]rulvar.IsolationPatch{}}
+		m := &many{repo: repo, patches: map[string]isolation.Patch{}}
 		for round := range rounds {
 			var wg sync.WaitGroup
 			for agent := range agents {
@@ -52,15 +52,15 @@ type many struct {
 	repo string
 
 	mu      sync.Mutex
-	patches map[string]rulvar.IsolationPatch // by agent
-	dead    map[string]rulvar.IsolationTree
+	patches map[string]isolation.Patch // by agent
+	dead    map[string]isolation.Tree
 }
 
 // agent is one agent's work. fate says where it is left: 0 after its changes,
 // 1 after it has collected, else not at all.
 func (m *many) agent(t *testing.T, p *worktree.GitProvider, name string, fate int) {
 	ctx := context.Background()
-	tree, err := p.Acquire(ctx, rulvar.IsolationRequest{RunID: name})
+	tree, err := p.Acquire(ctx, isolation.Request{RunID: name})
 	if err != nil {
 		t.Errorf("%s: acquire: %v", name, err)
 		return
@@ -87,7 +87,7 @@ func (m *many) agent(t *testing.T, p *worktree.GitProvider, name string, fate in
 		return
 	}
 	m.mu.Unlock()
-	kept, err := p.Release(ctx, tree, rulvar.IsolationRelease{Snapshot: patch.Snapshot})
+	kept, err := p.Release(ctx, tree, isolation.Release{Snapshot: patch.Snapshot})
 	m.mu.Lock()
 	if err != nil || kept {
 		t.Errorf("%s: release: kept %v, %v", name, kept, err)
@@ -95,9 +95,9 @@ func (m *many) agent(t *testing.T, p *worktree.GitProvider, name string, fate in
 	m.patches[name] = patch
 }
 
-func (m *many) left(name string, tree rulvar.IsolationTree) {
+func (m *many) left(name string, tree isolation.Tree) {
 	if m.dead == nil {
-		m.dead = make(map[string]rulvar.IsolationTree)
+		m.dead = make(map[string]isolation.Tree)
 	}
 	m.dead[name] = tree
 }
@@ -122,7 +122,7 @@ func (m *many) takeUp(t *testing.T, p *worktree.GitProvider) {
 		require.NoError(t, p.Reattach(t.Context(), tree))
 		patch := collect(t, p, tree)
 		m.patches[name] = patch
-		_, err := p.Release(t.Context(), tree, rulvar.IsolationRelease{Snapshot: patch.Snapshot})
+		_, err := p.Release(t.Context(), tree, isolation.Release{Snapshot: patch.Snapshot})
 		require.NoError(t, err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/isolation"
 )
 
 // GitOptions refine a [GitProvider].
@@ -74,7 +74,7 @@ type GitProvider struct {
 	dir string // empty until the repository is known
 }
 
-var _ rulvar.IsolationProvider = (*GitProvider)(nil)
+var _ isolation.Provider = (*GitProvider)(nil)
 
 // NewGitProvider makes a provider. It refuses options that cannot be met and a
 // machine without a usable git; whether RepoRoot is a repository is seen when
@@ -178,8 +178,8 @@ func defaultDir(r *repo) (string, error) {
 }
 
 // Acquire makes a tree from req.Ref, or takes one from the pool.
-func (p *GitProvider) Acquire(ctx context.Context, req rulvar.IsolationRequest) (rulvar.IsolationTree, error) {
-	none := rulvar.IsolationTree{}
+func (p *GitProvider) Acquire(ctx context.Context, req isolation.Request) (isolation.Tree, error) {
+	none := isolation.Tree{}
 	r, err := p.open(ctx)
 	if err != nil {
 		return none, err
@@ -264,7 +264,7 @@ func newTreeID() string {
 }
 
 // find returns the record of a tree that is somebody's.
-func (p *GitProvider) find(ctx context.Context, tree rulvar.IsolationTree) (*record, error) {
+func (p *GitProvider) find(ctx context.Context, tree isolation.Tree) (*record, error) {
 	if _, err := p.open(ctx); err != nil {
 		return nil, err
 	}
@@ -290,7 +290,7 @@ func (p *GitProvider) find(ctx context.Context, tree rulvar.IsolationTree) (*rec
 }
 
 // Reattach takes up a tree that was left.
-func (p *GitProvider) Reattach(ctx context.Context, tree rulvar.IsolationTree) error {
+func (p *GitProvider) Reattach(ctx context.Context, tree isolation.Tree) error {
 	t, err := p.find(ctx, tree)
 	if err != nil {
 		return err
@@ -329,14 +329,14 @@ func (p *GitProvider) spoilt(t *record, message string) error {
 }
 
 // Collect takes the patch of a tree.
-func (p *GitProvider) Collect(ctx context.Context, tree rulvar.IsolationTree) (rulvar.IsolationPatch, error) {
+func (p *GitProvider) Collect(ctx context.Context, tree isolation.Tree) (isolation.Patch, error) {
 	t, err := p.find(ctx, tree)
 	if err != nil {
-		return rulvar.IsolationPatch{}, err
+		return isolation.Patch{}, err
 	}
 	s, err := p.scan(ctx, t)
 	if err != nil {
-		return rulvar.IsolationPatch{}, err
+		return isolation.Patch{}, err
 	}
 	out, err := p.collect(ctx, t, s)
 	step("collect:done")
@@ -344,7 +344,7 @@ func (p *GitProvider) Collect(ctx context.Context, tree rulvar.IsolationTree) (r
 }
 
 // Trees lists the trees that are somebody's.
-func (p *GitProvider) Trees(ctx context.Context) ([]rulvar.IsolationTree, error) {
+func (p *GitProvider) Trees(ctx context.Context) ([]isolation.Tree, error) {
 	if _, err := p.open(ctx); err != nil {
 		return nil, err
 	}
@@ -352,7 +352,7 @@ func (p *GitProvider) Trees(ctx context.Context) ([]rulvar.IsolationTree, error)
 	if err != nil {
 		return nil, err
 	}
-	trees := []rulvar.IsolationTree{}
+	trees := []isolation.Tree{}
 	for _, t := range list {
 		if t.State != pooled {
 			trees = append(trees, t.tree())

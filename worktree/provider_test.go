@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/isolation"
 	"github.com/rulvar/rulvar-go/worktree"
 )
 
@@ -150,7 +151,7 @@ func TestPatchIsTheTree(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, patch, again)
 			require.Equal(t, host, listing(t, repo))
-			kept, err := p.Release(t.Context(), tree, rulvar.IsolationRelease{Snapshot: patch.Snapshot})
+			kept, err := p.Release(t.Context(), tree, isolation.Release{Snapshot: patch.Snapshot})
 			require.NoError(t, err)
 			require.False(t, kept)
 			require.Empty(t, leftOvers(t, repo, dir))
@@ -203,7 +204,7 @@ func TestRefused(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			dir := t.TempDir()
 			p := newProvider(t, worktree.GitOptions{RepoRoot: row.repo, Dir: dir})
-			_, err := p.Acquire(t.Context(), rulvar.IsolationRequest{RunID: "r", Ref: row.ref})
+			_, err := p.Acquire(t.Context(), isolation.Request{RunID: "r", Ref: row.ref})
 			require.ErrorIs(t, err, rulvar.ErrConfig)
 			require.ErrorContains(t, err, row.says)
 			require.Empty(t, leftOvers(t, row.repo, dir))
@@ -226,7 +227,7 @@ func TestOptionsRefused(t *testing.T) {
 	}
 	repo := newRepo(t)
 	p := newProvider(t, worktree.GitOptions{RepoRoot: repo, Dir: filepath.Join(repo, "trees")})
-	_, err := p.Acquire(t.Context(), rulvar.IsolationRequest{RunID: "r"})
+	_, err := p.Acquire(t.Context(), isolation.Request{RunID: "r"})
 	require.ErrorIs(t, err, rulvar.ErrConfig)
 	t.Setenv("PATH", t.TempDir())
 	_, err = worktree.NewGitProvider(nil)

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/journal"
+	"github.com/rulvar/rulvar-go/isolation"
 )
 
 // The provider's directory holds, for each tree:
@@ -40,7 +40,7 @@ const (
 	removing    state = "removing"
 )
 
-var pinnedStates = map[state]rulvar.IsolationKeep{parked: rulvar.KeepParked, failed: rulvar.KeepFailed, uncollected: rulvar.KeepUncollected}
+var pinnedStates = map[state]isolation.Keep{parked: isolation.KeepParked, failed: isolation.KeepFailed, uncollected: isolation.KeepUncollected}
 
 // record is what is written of a tree.
 type record struct {
@@ -64,8 +64,8 @@ func (t *record) index() string   { return filepath.Join(t.private(), "index") }
 func (t *record) file() string    { return filepath.Join(t.dir(), t.ID+".json") }
 func (t *record) admin() string   { return filepath.Join(t.Common, "worktrees", t.ID) }
 
-func (t *record) tree() rulvar.IsolationTree {
-	return rulvar.IsolationTree{ID: t.ID, RunID: t.RunID, Path: t.Path, Base: t.Base, Pinned: pinnedStates[t.State]}
+func (t *record) tree() isolation.Tree {
+	return isolation.Tree{ID: t.ID, RunID: t.RunID, Path: t.Path, Base: t.Base, Pinned: pinnedStates[t.State]}
 }
 
 // save writes the record, durably and whole.

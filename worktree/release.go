@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/isolation"
 )
 
 // Release pins a tree or removes it.
-func (p *GitProvider) Release(ctx context.Context, tree rulvar.IsolationTree, how rulvar.IsolationRelease) (kept bool, err error) {
+func (p *GitProvider) Release(ctx context.Context, tree isolation.Tree, how isolation.Release) (kept bool, err error) {
 	if _, err := p.open(ctx); err != nil {
 		return true, err
 	}
@@ -24,7 +24,7 @@ func (p *GitProvider) Release(ctx context.Context, tree rulvar.IsolationTree, ho
 	}
 	switch how.Keep {
 	case "":
-	case rulvar.KeepParked, rulvar.KeepFailed, rulvar.KeepUncollected:
+	case isolation.KeepParked, isolation.KeepFailed, isolation.KeepUncollected:
 		return p.pin(ctx, t, how)
 	default:
 		return true, errs.New(errs.Config, "worktree", t.Path, fmt.Sprintf("there is no reason %q to keep a tree: use parked, failed or uncollected", how.Keep))
@@ -37,8 +37,8 @@ func (p *GitProvider) Release(ctx context.Context, tree rulvar.IsolationTree, ho
 
 // pin keeps a tree where there is room for it. One that could not be collected
 // is kept in any case.
-func (p *GitProvider) pin(ctx context.Context, t *record, how rulvar.IsolationRelease) (kept bool, err error) {
-	if how.Keep == rulvar.KeepFailed && !p.opts.KeepOnError {
+func (p *GitProvider) pin(ctx context.Context, t *record, how isolation.Release) (kept bool, err error) {
+	if how.Keep == isolation.KeepFailed && !p.opts.KeepOnError {
 		return false, nil
 	}
 	err = p.locked(ctx, func() error {
@@ -52,7 +52,7 @@ func (p *GitProvider) pin(ctx context.Context, t *record, how rulvar.IsolationRe
 				pinned++
 			}
 		}
-		if how.Keep != rulvar.KeepUncollected && pinned >= p.opts.MaxPinnedWorktrees {
+		if how.Keep != isolation.KeepUncollected && pinned >= p.opts.MaxPinnedWorktrees {
 			return nil
 		}
 		kept, t.Snapshot = true, how.Snapshot
@@ -63,7 +63,7 @@ func (p *GitProvider) pin(ctx context.Context, t *record, how rulvar.IsolationRe
 		return true, err
 	case !kept:
 		p.warn(fmt.Sprintf("the worktree %s of run %s is not kept (%s): %d are kept already, the bound of MaxPinnedWorktrees", t.Path, t.RunID, how.Keep, max(p.opts.MaxPinnedWorktrees, 0)))
-	case how.Keep == rulvar.KeepUncollected:
+	case how.Keep == isolation.KeepUncollected:
 		p.warn(fmt.Sprintf("the worktree %s of run %s is kept, because its changes could not be collected", t.Path, t.RunID))
 	}
 	step("pin:done")

@@ -11,10 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/isolation"
 	"github.com/rulvar/rulvar-go/worktree"
 )
 
-func collect(t testing.TB, p *worktree.GitProvider, tree rulvar.IsolationTree) rulvar.IsolationPatch {
+func collect(t testing.TB, p *worktree.GitProvider, tree isolation.Tree) isolation.Patch {
 	t.Helper()
 	patch, err := p.Collect(t.Context(), tree)
 	require.NoError(t, err)
@@ -40,7 +41,7 @@ func TestReleaseNeedsProof(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			tree := acquire(t, p, "")
 			write(t, tree.Path, row.before)
-			how := rulvar.IsolationRelease{}
+			how := isolation.Release{}
 			if row.snapshot {
 				how.Snapshot = collect(t, p, tree).Snapshot
 			}
@@ -63,37 +64,37 @@ func TestPins(t *testing.T) {
 	repo, dir := newRepo(t), t.TempDir()
 	var warned []string
 	p := newProvider(t, worktree.GitOptions{RepoRoot: repo, Dir: dir, KeepOnError: true, MaxPinnedWorktrees: 2, OnWarn: func(m string) { warned = append(warned, m) }})
-	var trees []rulvar.IsolationTree
+	var trees []isolation.Tree
 	for range 4 {
 		trees = append(trees, acquire(t, p, ""))
 	}
-	pin := func(i int, why rulvar.IsolationKeep) bool {
+	pin := func(i int, why isolation.Keep) bool {
 		write(t, trees[i].Path, map[string]string{"a.txt": "1\n"})
-		kept, err := p.Release(t.Context(), trees[i], rulvar.IsolationRelease{Keep: why, Snapshot: collect(t, p, trees[i]).Snapshot})
+		kept, err := p.Release(t.Context(), trees[i], isolation.Release{Keep: why, Snapshot: collect(t, p, trees[i]).Snapshot})
 		require.NoError(t, err)
 		return kept
 	}
-	require.True(t, pin(0, rulvar.KeepParked))
-	require.True(t, pin(1, rulvar.KeepFailed))
+	require.True(t, pin(0, isolation.KeepParked))
+	require.True(t, pin(1, isolation.KeepFailed))
 	require.Empty(t, warned)
 	// Another provider, as of another process, counts the same trees.
 	other := newProvider(t, worktree.GitOptions{RepoRoot: repo, Dir: dir, MaxPinnedWorktrees: 2, OnWarn: func(m string) { warned = append(warned, m) }})
-	kept, err := other.Release(t.Context(), trees[2], rulvar.IsolationRelease{Keep: rulvar.KeepParked})
+	kept, err := other.Release(t.Context(), trees[2], isolation.Release{Keep: isolation.KeepParked})
 	require.NoError(t, err)
 	require.False(t, kept)
 	require.Len(t, warned, 1)
-	kept, err = other.Release(t.Context(), trees[2], rulvar.IsolationRelease{Keep: rulvar.KeepFailed})
+	kept, err = other.Release(t.Context(), trees[2], isolation.Release{Keep: isolation.KeepFailed})
 	require.NoError(t, err)
 	require.False(t, kept, "KeepOnError is off")
-	require.True(t, pin(3, rulvar.KeepUncollected), "whatever the bound")
+	require.True(t, pin(3, isolation.KeepUncollected), "whatever the bound")
 
 	require.NoError(t, p.Reattach(t.Context(), trees[0]))
 	write(t, trees[0].Path, map[string]string{"b.txt": "1\n"})
 	require.NoError(t, p.Reattach(t.Context(), trees[0]), "one that is in use may have any content")
-	require.False(t, pin(2, rulvar.KeepParked), "two are kept still")
-	_, err = p.Release(t.Context(), trees[1], rulvar.IsolationRelease{Discard: true})
+	require.False(t, pin(2, isolation.KeepParked), "two are kept still")
+	_, err = p.Release(t.Context(), trees[1], isolation.Release{Discard: true})
 	require.NoError(t, err)
-	require.True(t, pin(2, rulvar.KeepParked))
+	require.True(t, pin(2, isolation.KeepParked))
 	write(t, trees[2].Path, map[string]string{"a.txt": "by somebody else\n"})
 	require.ErrorIs(t, p.Reattach(t.Context(), trees[2]), rulvar.ErrIsolationGone)
 	require.FileExists(t, filepath.Join(trees[2].Path, "a.txt"), "it is kept for a person")
@@ -103,7 +104,7 @@ func TestReattachRefuses(t *testing.T) {
 	repo, dir := newRepo(t), t.TempDir()
 	p := newProvider(t, worktree.GitOptions{RepoRoot: repo, Dir: dir})
 	tree := acquire(t, p, "")
-	for _, other := range []rulvar.IsolationTree{
+	for _, other := range []isolation.Tree{
 		{}, {ID: "../../etc", RunID: "run", Path: "/etc", Base: tree.Base}, {ID: tree.ID, RunID: "another", Path: tree.Path, Base: tree.Base},
 		{ID: tree.ID, RunID: "run", Path: "/", Base: tree.Base}, {ID: tree.ID, RunID: "run", Path: tree.Path, Base: "x"},
 	} {
@@ -145,11 +146,11 @@ func TestSetUpAndCopyIgnored(t *testing.T) {
 		patch := collect(t, p, tree)
 		require.Empty(t, patch.Files)
 		require.Len(t, patch.Ignored, 4)
-		_, err := p.Release(t.Context(), tree, rulvar.IsolationRelease{Snapshot: patch.Snapshot})
+		_, err := p.Release(t.Context(), tree, isolation.Release{Snapshot: patch.Snapshot})
 		require.NoError(t, err)
 	}
 	fail = true
-	_, err := p.Acquire(t.Context(), rulvar.IsolationRequest{RunID: "r"})
+	_, err := p.Acquire(t.Context(), isolation.Request{RunID: "r"})
 	require.ErrorContains(t, err, "no network")
 	require.Empty(t, leftOvers(t, repo, dir))
 }
@@ -203,7 +204,7 @@ func TestPoolShowsNothingOfAnother(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			tree := acquire(t, p, "")
 			row.work(t, tree.Path)
-			_, err := p.Release(t.Context(), tree, rulvar.IsolationRelease{Snapshot: collect(t, p, tree).Snapshot})
+			_, err := p.Release(t.Context(), tree, isolation.Release{Snapshot: collect(t, p, tree).Snapshot})
 			require.NoError(t, err)
 			require.NoDirExists(t, filepath.Join(repo, ".git", "worktrees", tree.ID))
 			trees, err := p.Trees(t.Context())
@@ -226,7 +227,7 @@ func TestPoolShowsNothingOfAnother(t *testing.T) {
 			write(t, again.Path, map[string]string{"README.md": "own\n"})
 			patch := collect(t, p, again)
 			require.Equal(t, []string{"README.md"}, patch.Files)
-			_, err = p.Release(t.Context(), again, rulvar.IsolationRelease{Snapshot: patch.Snapshot})
+			_, err = p.Release(t.Context(), again, isolation.Release{Snapshot: patch.Snapshot})
 			require.NoError(t, err)
 		})
 	}
@@ -243,7 +244,7 @@ func TestPoolIsNotShared(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 3 {
-				tree, err := p.Acquire(t.Context(), rulvar.IsolationRequest{RunID: "run"})
+				tree, err := p.Acquire(t.Context(), isolation.Request{RunID: "run"})
 				if err != nil {
 					t.Error(err)
 					return
@@ -254,7 +255,7 @@ func TestPoolIsNotShared(t *testing.T) {
 				}
 				seen[tree.Path] = true
 				mu.Unlock()
-				if _, err := p.Release(t.Context(), tree, rulvar.IsolationRelease{}); err != nil {
+				if _, err := p.Release(t.Context(), tree, isolation.Release{}); err != nil {
 					t.Error(err)
 				}
 			}

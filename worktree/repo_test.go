@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/isolation"
 	"github.com/rulvar/rulvar-go/worktree"
 )
 
@@ -104,9 +104,9 @@ func newProvider(t testing.TB, opts worktree.GitOptions) *worktree.GitProvider {
 	return p
 }
 
-func acquire(t testing.TB, p *worktree.GitProvider, ref string) rulvar.IsolationTree {
+func acquire(t testing.TB, p *worktree.GitProvider, ref string) isolation.Tree {
 	t.Helper()
-	tree, err := p.Acquire(t.Context(), rulvar.IsolationRequest{RunID: "run", SpanID: "s1", Ref: ref})
+	tree, err := p.Acquire(t.Context(), isolation.Request{RunID: "run", SpanID: "s1", Ref: ref})
 	require.NoError(t, err)
 	return tree
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/isolation"
 	"github.com/rulvar/rulvar-go/worktree"
 )
 
@@ -17,8 +17,8 @@ func newProvider(b *testing.B, src string, pool int) *worktree.GitProvider {
 	return p
 }
 
-func acquire(p *worktree.GitProvider) rulvar.IsolationTree {
-	tree, err := p.Acquire(context.Background(), rulvar.IsolationRequest{RunID: "bench"})
+func acquire(p *worktree.GitProvider) isolation.Tree {
+	tree, err := p.Acquire(context.Background(), isolation.Request{RunID: "bench"})
 	must(err)
 	return tree
 }
@@ -40,8 +40,8 @@ func BenchmarkAcquire(b *testing.B) {
 	for name, pool := range map[string]int{"rulvar-cold": 0, "rulvar-pooled": 1} {
 		b.Run(name, func(b *testing.B) {
 			p := newProvider(b, src, pool)
-			give := func(tree rulvar.IsolationTree) {
-				_, err := p.Release(context.Background(), tree, rulvar.IsolationRelease{})
+			give := func(tree isolation.Tree) {
+				_, err := p.Release(context.Background(), tree, isolation.Release{})
 				must(err)
 			}
 			if pool > 0 {
@@ -75,7 +75,7 @@ func rulvarCycle(b *testing.B, src string, pool int) {
 		must(err)
 		wantPatch(string(patch.Patch))
 		t3 := time.Now()
-		_, err = p.Release(ctx, tree, rulvar.IsolationRelease{Snapshot: patch.Snapshot})
+		_, err = p.Release(ctx, tree, isolation.Release{Snapshot: patch.Snapshot})
 		must(err)
 		add, diff, remove = add+t1.Sub(t0), diff+t3.Sub(t2), remove+time.Since(t3)
 	}
@@ -100,7 +100,7 @@ func rulvarCollect(b *testing.B, src string) func() {
 	p := newProvider(b, src, 0)
 	tree := acquire(p)
 	b.Cleanup(func() {
-		_, err := p.Release(context.Background(), tree, rulvar.IsolationRelease{Discard: true})
+		_, err := p.Release(context.Background(), tree, isolation.Release{Discard: true})
 		must(err)
 	})
 	edit(tree.Path)
