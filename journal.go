@@ -18,6 +18,13 @@ type RunLock = journal.RunLock
 // JournalStore keeps the journals of runs. Implementations are safe for
 // concurrent use by several goroutines and several processes. See rulvartest
 // for what is asked of one.
+//
+// A store may have a method Identity() string, which tells its runs from those
+// of other stores: the same for all that share the runs, in any process and
+// for ever, and no other store's; empty where it cannot tell. With it
+// [Engine.SweepTrees] knows the worktrees of this store's runs from others'.
+// Without it, and behind a wrapper that does not pass it on, the sweep leaves
+// each tree that no journal of the store proves to be done with.
 type JournalStore interface {
 	// AppendAll writes entries as the run's next records, in one durable step,
 	// and gives each its Seq. Without the run's lock only records that close

@@ -92,14 +92,14 @@ func (a *agentRun) acquireTree() error {
 		return nil
 	}
 	ref, _ := a.isolation.Ref()
-	t, err := a.isolationProvider().Acquire(a.ctx, isolation.Request{RunID: a.seg.runID, SpanID: a.span, Ref: ref})
+	t, err := a.isolationProvider().Acquire(a.ctx, isolation.Request{RunID: a.seg.runID, SpanID: a.span, Store: a.seg.e.storeID(), Ref: ref})
 	if err != nil {
 		return err
 	}
 	if t.ID == "" || t.Path == "" {
 		return errs.New(errs.Config, "Agent", a.info.Type, "the isolation provider gave a tree without an id or a path")
 	}
-	t.RunID = a.seg.runID
+	t.RunID, t.Store = a.seg.runID, a.seg.e.storeID()
 	a.hold(t)
 	return nil
 }
@@ -171,7 +171,7 @@ func (a *agentRun) recordedTree() (*isolation.Tree, error) {
 	}
 	t := treesOf(entries)[a.running.Seq]
 	if t != nil {
-		t.RunID = a.seg.runID
+		t.RunID, t.Store = a.seg.runID, a.seg.e.storeID()
 	}
 	return t, nil
 }

@@ -9,6 +9,14 @@ import (
 	"github.com/rulvar/rulvar-go/isolation"
 )
 
+// storeID tells the engine's store from others; empty where it cannot.
+func (e *Engine) storeID() string {
+	if named, ok := e.store.(interface{ Identity() string }); ok {
+		return named.Identity()
+	}
+	return ""
+}
+
 // SweepTrees is the janitor of worktrees: it removes those that no run can
 // need any more, and returns them. They are the trees of runs that are not in
 // the store, trees in which no agent has worked yet when its process died, and
@@ -16,8 +24,11 @@ import (
 // agents that can be resumed, those that were pinned for somebody to look at,
 // and all trees of a run that a segment works on.
 //
-// A run of another store looks like one that does not exist: give the
-// providers of engines with different stores different directories.
+// The trees of other stores are left alone, as [isolation.Tree] tells them; so
+// are those of a [MemoryStore] whose process has died. Where a tree names no
+// store, because the store has no identity or an older version has made the
+// tree, it is removed only if a journal of this store names it and says that
+// its agent has ended and that all of its changes are in a patch.
 func (e *Engine) SweepTrees(ctx context.Context) (removed []isolation.Tree, err error) {
 	p := e.cfg.Isolation
 	if p == nil {
@@ -29,7 +40,11 @@ func (e *Engine) SweepTrees(ctx context.Context) (removed []isolation.Tree, err 
 	}
 	byRun := make(map[string][]isolation.Tree)
 	var runs []string
+	store := e.storeID()
 	for _, t := range trees {
+		if t.Store != "" && t.Store != store && t.RunID != "" {
+			continue // its run only looks like one that does not exist
+		}
 		if byRun[t.RunID] == nil {
 			runs = append(runs, t.RunID)
 		}
@@ -70,13 +85,16 @@ func (e *Engine) sweepRun(ctx context.Context, runID string, trees []isolation.T
 		}
 	}
 	exists := (meta != nil || len(entries) > 0) && (meta == nil || meta.WorkflowName != unfinished)
-	needed := neededTrees(entries)
+	needed, done := usedTrees(entries)
 	for _, t := range trees {
-		how := isolation.Release{Discard: true}
-		if exists && (needed[t.ID] || t.Pinned == isolation.KeepFailed || t.Pinned == isolation.KeepUncollected) {
+		pinned := t.Pinned == isolation.KeepFailed || t.Pinned == isolation.KeepUncollected
+		switch {
+		case exists && (needed[t.ID] || pinned):
 			continue
+		case runID != "" && t.Store == "" && !(exists && done[t.ID]):
+			continue // it may be another store's
 		}
-		if _, rErr := e.cfg.Isolation.Release(ctx, t, how); rErr != nil {
+		if _, rErr := e.cfg.Isolation.Release(ctx, t, isolation.Release{Discard: true}); rErr != nil {
 			err = errors.Join(err, rErr)
 			continue
 		}
@@ -85,10 +103,11 @@ func (e *Engine) sweepRun(ctx context.Context, runID string, trees []isolation.T
 	return removed, err
 }
 
-// neededTrees names the trees of the agents whose end is not recorded, and
-// those that an end names as kept.
-func neededTrees(entries []*Entry) map[string]bool {
-	needed := make(map[string]bool)
+// usedTrees parts the trees that a journal names: needed are those of the
+// agents whose end is not recorded, and those that an end names as kept; all
+// that was done in the others is in a patch.
+func usedTrees(entries []*Entry) (needed, done map[string]bool) {
+	needed, done = make(map[string]bool), make(map[string]bool)
 	trees := treesOf(entries)
 	for _, en := range entries {
 		if en.Kind != journal.KindAgent || en.Ref == nil || !endsAgent(en.Status) {
@@ -96,13 +115,14 @@ func neededTrees(entries []*Entry) map[string]bool {
 		}
 		artifacts, err := readArtifacts(en)
 		if t := trees[*en.Ref]; t != nil && err == nil && hasPatch(artifacts, t.Path) {
+			done[t.ID] = true
 			delete(trees, *en.Ref)
 		}
 	}
 	for _, t := range trees {
 		needed[t.ID] = true
 	}
-	return needed
+	return needed, done
 }
 
 // hasPatch reports whether all that an agent did in a tree is in a patch.

@@ -13,9 +13,10 @@ type Provider interface {
 	// leaves nothing behind.
 	Acquire(ctx context.Context, req Request) (Tree, error)
 	// Reattach takes up a tree that another process or segment has left, and
-	// undoes a pin. A tree that is gone, in part or as a whole, and a parked
-	// one that does not hold what it held, is a rulvar.ErrIsolationGone; any
-	// other error says that the tree may still be there.
+	// undoes a pin. From then on it belongs to tree.Store, where that is given:
+	// a store may have moved. A tree that is gone, in part or as a whole, and a
+	// parked one that does not hold what it held, is a rulvar.ErrIsolationGone;
+	// any other error says that the tree may still be there.
 	Reattach(ctx context.Context, tree Tree) error
 	// Collect returns what has changed since the base, commits included. It
 	// changes nothing in the tree and may be called again.
@@ -30,6 +31,10 @@ type Provider interface {
 // Request is for whom a tree is made, and from what.
 type Request struct {
 	RunID, SpanID string
+	// Store tells the store of the run from others, whose runs may have the
+	// same names. Empty is a store that cannot tell. The provider gives it back
+	// in [Tree.Store], whichever process asks.
+	Store string
 	// Ref names a commit; empty is HEAD.
 	Ref string
 }
@@ -38,8 +43,12 @@ type Request struct {
 type Tree struct {
 	// ID names the tree among those of its provider, for ever.
 	ID string `json:"id"`
-	// RunID is the run that it was made for.
+	// RunID is the run that it was made for. Among the trees that a provider
+	// lists, none is nobody's any more: its removal was cut short.
 	RunID string `json:"runId,omitempty"`
+	// Store is that of the request. Engines with another one leave the tree
+	// alone; where it is empty, nobody takes it for a tree of a deleted run.
+	Store string `json:"store,omitempty"`
 	// Path is the directory that tools work in.
 	Path string `json:"path"`
 	// Base is the commit that it was made from.

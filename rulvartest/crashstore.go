@@ -27,6 +27,14 @@ func CrashStore(store rulvar.Store) rulvar.Store { return &crashStore{Store: sto
 
 type crashStore struct{ rulvar.Store }
 
+// Identity is the wrapped store's.
+func (s *crashStore) Identity() string {
+	if named, ok := s.Store.(interface{ Identity() string }); ok {
+		return named.Identity()
+	}
+	return ""
+}
+
 // around marks a write.
 func around(name string, write func() error) error {
 	Point(name + ":before")

@@ -39,7 +39,10 @@ type isolationTest struct {
 	Isolation
 }
 
-const isolationRun = "run-1"
+const (
+	isolationRun   = "run-1"
+	isolationStore = "store-1"
+)
 
 var isolationObligations = []struct {
 	name  string
@@ -138,7 +141,7 @@ var isolationObligations = []struct {
 			u.Fatalf("kept %v, %v", kept, err)
 		}
 		list, err := u.Provider.Trees(u.Context())
-		if err != nil || len(list) != 1 || list[0].Pinned != isolation.KeepUncollected || list[0].RunID != isolationRun {
+		if err != nil || len(list) != 1 || list[0].Pinned != isolation.KeepUncollected || list[0].RunID != isolationRun || list[0].Store != isolationStore {
 			u.Fatalf("the trees are %+v, %v", list, err)
 		}
 	}},
@@ -187,7 +190,7 @@ var isolationObligations = []struct {
 
 func (u *isolationTest) acquire() isolation.Tree {
 	u.Helper()
-	tree, err := u.Provider.Acquire(u.Context(), isolation.Request{RunID: isolationRun, SpanID: "s1"})
+	tree, err := u.Provider.Acquire(u.Context(), isolation.Request{RunID: isolationRun, SpanID: "s1", Store: isolationStore})
 	if err != nil {
 		u.Fatalf("acquire: %v", err)
 	}

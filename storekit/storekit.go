@@ -21,6 +21,10 @@
 //	b.Acknowledge()
 //
 // and a Load is [ParseEntry] of each line.
+//
+// A store should also have the method Identity() string that
+// [rulvar.JournalStore] speaks of: the database's name and address, say. It
+// lets [rulvar.Engine.SweepTrees] remove the worktrees of deleted runs.
 package storekit
 
 import "github.com/rulvar/rulvar-go/internal/journal"

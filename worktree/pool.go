@@ -32,7 +32,7 @@ func (p *GitProvider) toPool(ctx context.Context, t *record, s *scan) bool {
 		if p.counted(t.Common, pooled) >= p.opts.PoolSize {
 			return nil
 		}
-		t.RunID, t.SpanID, t.Snapshot = "", "", ""
+		t.RunID, t.SpanID, t.Store, t.Snapshot = "", "", "", ""
 		put = true
 		return t.save(pooled)
 	})
@@ -142,7 +142,7 @@ func (p *GitProvider) rename(t, want *record) error {
 		return err
 	}
 	step("pool:taken")
-	t.ID, t.RunID, t.SpanID, t.Since = newTreeID(), want.RunID, want.SpanID, want.Since
+	t.ID, t.RunID, t.SpanID, t.Store, t.Since = newTreeID(), want.RunID, want.SpanID, want.Store, want.Since
 	t.Path = filepath.Join(p.dir, t.ID)
 	if err := t.save(making); err != nil {
 		return err

@@ -26,9 +26,10 @@ type GitOptions struct {
 	// whole repository. Default: the process's working directory.
 	RepoRoot string
 	// Dir is where trees are kept. It must outlive the process where parked
-	// runs do, and belong to one store alone: [rulvar.Engine.SweepTrees]
-	// removes trees of runs that its store does not have. Default: a directory
-	// of the repository's in the user's cache directory.
+	// runs do. Engines with different stores may share it where the stores tell
+	// who they are, as rulvar's own do by their directory: two on different
+	// machines, or in different containers, must then not have the same path.
+	// Default: a directory of the repository's in the user's cache directory.
 	Dir string
 	// KeepOnError keeps the trees of agents that ended otherwise than ok, while
 	// there is room. Default: they are removed like the others, once their
@@ -188,7 +189,7 @@ func (p *GitProvider) Acquire(ctx context.Context, req isolation.Request) (isola
 	if err != nil {
 		return none, err
 	}
-	want := &record{RunID: req.RunID, SpanID: req.SpanID, Base: base, Common: r.common, Since: time.Now().UTC()}
+	want := &record{RunID: req.RunID, SpanID: req.SpanID, Store: req.Store, Base: base, Common: r.common, Since: time.Now().UTC()}
 	t, err := p.fromPool(ctx, want)
 	if err != nil {
 		return none, err
@@ -318,6 +319,9 @@ func (p *GitProvider) Reattach(ctx context.Context, tree isolation.Tree) error {
 		}
 	}
 	t.Snapshot = ""
+	if tree.Store != "" {
+		t.Store = tree.Store
+	}
 	return t.save(live)
 }
 

@@ -47,6 +47,7 @@ type record struct {
 	ID       string    `json:"id"`
 	RunID    string    `json:"runId"`
 	SpanID   string    `json:"spanId,omitempty"`
+	Store    string    `json:"store,omitempty"`
 	Path     string    `json:"path"`
 	Base     string    `json:"base"`
 	Common   string    `json:"repository"`
@@ -64,8 +65,13 @@ func (t *record) index() string   { return filepath.Join(t.private(), "index") }
 func (t *record) file() string    { return filepath.Join(t.dir(), t.ID+".json") }
 func (t *record) admin() string   { return filepath.Join(t.Common, "worktrees", t.ID) }
 
+// tree is the record as others see it. A tree whose removal has begun is
+// nobody's.
 func (t *record) tree() isolation.Tree {
-	return isolation.Tree{ID: t.ID, RunID: t.RunID, Path: t.Path, Base: t.Base, Pinned: pinnedStates[t.State]}
+	if t.State == removing {
+		return isolation.Tree{ID: t.ID, Path: t.Path, Base: t.Base}
+	}
+	return isolation.Tree{ID: t.ID, RunID: t.RunID, Store: t.Store, Path: t.Path, Base: t.Base, Pinned: pinnedStates[t.State]}
 }
 
 // save writes the record, durably and whole.

@@ -19,6 +19,9 @@ func (p *GitProvider) Release(ctx context.Context, tree isolation.Tree, how isol
 		return true, err
 	case t == nil || t.State == pooled:
 		return false, nil
+	case t.State == removing: // nobody's any more
+	case tree.Store != "" && t.Store != tree.Store:
+		return true, errs.New(errs.Config, "worktree", t.Path, fmt.Sprintf("the worktree belongs to a run of another store: %q", t.Store))
 	case t.RunID != tree.RunID:
 		return true, errs.New(errs.Config, "worktree", t.Path, fmt.Sprintf("the worktree belongs to run %q", t.RunID))
 	}

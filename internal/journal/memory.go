@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"maps"
 	"os"
 	"slices"
@@ -17,6 +18,7 @@ import (
 // refusals, locks and sequence numbers. Nothing outlives it. Its methods may
 // be called from any goroutine.
 type MemoryStore struct {
+	id    string // random
 	mu    sync.Mutex
 	runs  map[string]*memoryRun
 	blobs map[string][]byte
@@ -31,7 +33,7 @@ type memoryRun struct {
 
 // NewMemoryStore returns an empty store.
 func NewMemoryStore() *MemoryStore {
-	return &MemoryStore{runs: make(map[string]*memoryRun), blobs: make(map[string][]byte)}
+	return &MemoryStore{id: "memory:" + rand.Text(), runs: make(map[string]*memoryRun), blobs: make(map[string][]byte)}
 }
 
 // Append is [FileStore.Append], without the disk.
