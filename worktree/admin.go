@@ -98,9 +98,17 @@ func (t *record) noteIndex() error {
 // clockTries bounds the wait for a file system whose clock goes by seconds.
 const clockTries = 2500
 
-// destroy removes a tree with everything that belongs to it. The record says
-// so first and goes last.
+// destroy removes a tree that nobody else can have.
 func (t *record) destroy() error {
+	if err := t.clear(); err != nil {
+		return err
+	}
+	return errors.Join(t.forget(), journal.OS().SyncDir(t.dir()))
+}
+
+// clear removes everything that belongs to a tree but its record, which says
+// so first and goes last.
+func (t *record) clear() error {
 	if err := t.save(removing); err != nil {
 		return err
 	}
@@ -113,10 +121,18 @@ func (t *record) destroy() error {
 		return err
 	}
 	step("remove:private")
-	if err := os.Remove(t.file()); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	return nil
+}
+
+// forget removes the record of what is not there any more, and before it the
+// lock that a process may have left.
+func (t *record) forget() error {
+	for _, path := range []string{t.lockFile(), t.file()} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 	}
-	return journal.OS().SyncDir(t.dir())
+	return nil
 }
 
 // step is told of each place at which a process may die; tests set it.

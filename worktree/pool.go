@@ -19,12 +19,12 @@ import (
 // modes. What does not pass is removed.
 
 // toPool cleans a tree and puts it into the pool. It reports whether it did;
-// the tree is then not the caller's any more.
-func (p *GitProvider) toPool(ctx context.Context, t *record, s *scan) bool {
+// the tree is then not the caller's any more, and its claim is given back.
+func (p *GitProvider) toPool(ctx context.Context, t *claim, s *scan) bool {
 	if p.counted(t.Common, pooled) >= p.opts.PoolSize {
 		return false
 	}
-	if err := p.wipe(ctx, t, s); err != nil {
+	if err := p.wipe(ctx, t.record, s); err != nil {
 		return false
 	}
 	put := false
@@ -34,10 +34,22 @@ func (p *GitProvider) toPool(ctx context.Context, t *record, s *scan) bool {
 		}
 		t.RunID, t.SpanID, t.Store, t.Snapshot = "", "", "", ""
 		put = true
-		return t.save(pooled)
+		if err := t.save(pooled); err != nil {
+			// What can be read counts for others: a record that was renamed but
+			// not synced is in the pool. One that cannot be read stays.
+			now, lErr := p.load(t.ID)
+			put = lErr != nil || now != nil && now.State == pooled
+		}
+		if !put {
+			return nil
+		}
+		step("pool:put")
+		return t.drop()
 	})
-	step("pool:put")
-	return put && err == nil
+	if put && err != nil {
+		p.warn(fmt.Sprintf("the lock of the worktree %s could not be given back: %v", t.Path, err))
+	}
+	return put
 }
 
 func (p *GitProvider) counted(common string, s state) int {
@@ -155,7 +167,7 @@ func (p *GitProvider) rename(t, want *record) error {
 		return err
 	}
 	step("pool:renamed")
-	return os.Remove(old.file())
+	return old.forget()
 }
 
 // renew makes a tree of the pool hold the wanted base and proves it.

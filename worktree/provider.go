@@ -273,8 +273,13 @@ func (p *GitProvider) find(ctx context.Context, tree isolation.Tree) (*record, e
 	if err != nil {
 		return nil, err
 	}
-	gone := func(msg string) (*record, error) {
-		return nil, errs.New(errs.IsolationGone, "worktree", tree.Path, msg)
+	return t, checkTree(t, tree)
+}
+
+// checkTree reports whether a record is that of the tree, and somebody's.
+func checkTree(t *record, tree isolation.Tree) error {
+	gone := func(msg string) error {
+		return errs.New(errs.IsolationGone, "worktree", tree.Path, msg)
 	}
 	switch {
 	case t == nil:
@@ -287,13 +292,27 @@ func (p *GitProvider) find(ctx context.Context, tree isolation.Tree) (*record, e
 	if info, err := os.Lstat(t.Path); err != nil || !info.IsDir() {
 		return gone("the directory of the worktree is gone")
 	}
-	return t, nil
+	return nil
 }
 
 // Reattach takes up a tree that was left.
 func (p *GitProvider) Reattach(ctx context.Context, tree isolation.Tree) error {
-	t, err := p.find(ctx, tree)
+	if _, err := p.open(ctx); err != nil {
+		return err
+	}
+	c, err := p.claim(ctx, tree.ID)
 	if err != nil {
+		return err
+	}
+	if c == nil {
+		return checkTree(nil, tree)
+	}
+	err = p.reattach(ctx, c.record, tree)
+	return errors.Join(err, c.free(ctx))
+}
+
+func (p *GitProvider) reattach(ctx context.Context, t *record, tree isolation.Tree) error {
+	if err := checkTree(t, tree); err != nil {
 		return err
 	}
 	if _, err := readIndexFile(t.index()); err != nil {

@@ -21,6 +21,7 @@ import (
 //	<id>        the work tree
 //	<id>.git    our git directory for it: index, private objects
 //	<id>.json   the record: what the tree is and who has it
+//	<id>.lock   locked by who decides what becomes of the tree
 //
 // and "lock", which is locked while records are counted or handed over. The
 // record is written first and removed last, so that nothing is ever there
@@ -59,11 +60,12 @@ type record struct {
 	IndexTime time.Time `json:"indexTime"`
 }
 
-func (t *record) dir() string     { return filepath.Dir(t.Path) }
-func (t *record) private() string { return filepath.Join(t.dir(), t.ID+".git") }
-func (t *record) index() string   { return filepath.Join(t.private(), "index") }
-func (t *record) file() string    { return filepath.Join(t.dir(), t.ID+".json") }
-func (t *record) admin() string   { return filepath.Join(t.Common, "worktrees", t.ID) }
+func (t *record) dir() string      { return filepath.Dir(t.Path) }
+func (t *record) private() string  { return filepath.Join(t.dir(), t.ID+".git") }
+func (t *record) index() string    { return filepath.Join(t.private(), "index") }
+func (t *record) file() string     { return filepath.Join(t.dir(), t.ID+".json") }
+func (t *record) lockFile() string { return filepath.Join(t.dir(), t.ID+".lock") }
+func (t *record) admin() string    { return filepath.Join(t.Common, "worktrees", t.ID) }
 
 // tree is the record as others see it. A tree whose removal has begun is
 // nobody's.

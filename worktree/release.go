@@ -2,6 +2,7 @@ package worktree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
@@ -13,12 +14,15 @@ func (p *GitProvider) Release(ctx context.Context, tree isolation.Tree, how isol
 	if _, err := p.open(ctx); err != nil {
 		return true, err
 	}
-	t, err := p.load(tree.ID)
+	t, err := p.claim(ctx, tree.ID)
 	switch {
 	case err != nil:
 		return true, err
-	case t == nil || t.State == pooled:
+	case t == nil:
 		return false, nil
+	}
+	defer func() { err = errors.Join(err, t.free(ctx)) }()
+	switch {
 	case t.State == removing: // nobody's any more
 	case tree.Store != "" && t.Store != tree.Store:
 		return true, errs.New(errs.Config, "worktree", t.Path, fmt.Sprintf("the worktree belongs to a run of another store: %q", t.Store))
@@ -28,12 +32,12 @@ func (p *GitProvider) Release(ctx context.Context, tree isolation.Tree, how isol
 	switch how.Keep {
 	case "":
 	case isolation.KeepParked, isolation.KeepFailed, isolation.KeepUncollected:
-		return p.pin(ctx, t, how)
+		return p.pin(ctx, t.record, how)
 	default:
 		return true, errs.New(errs.Config, "worktree", t.Path, fmt.Sprintf("there is no reason %q to keep a tree: use parked, failed or uncollected", how.Keep))
 	}
 	if how.Discard || t.State == removing || t.State == making {
-		return false, t.destroy()
+		return false, t.destroy(ctx)
 	}
 	return p.remove(ctx, t, how.Snapshot)
 }
@@ -75,8 +79,8 @@ func (p *GitProvider) pin(ctx context.Context, t *record, how isolation.Release)
 
 // remove takes a tree away that is proven to hold what the snapshot stands
 // for, or puts it into the pool.
-func (p *GitProvider) remove(ctx context.Context, t *record, snapshot string) (kept bool, err error) {
-	s, same, err := p.verify(ctx, t, snapshot)
+func (p *GitProvider) remove(ctx context.Context, t *claim, snapshot string) (kept bool, err error) {
+	s, same, err := p.verify(ctx, t.record, snapshot)
 	if err == nil && !same {
 		err = errs.New(errs.Plain, "worktree", t.Path, "the worktree holds changes that were not collected")
 	}
@@ -88,5 +92,5 @@ func (p *GitProvider) remove(ctx context.Context, t *record, snapshot string) (k
 	if p.opts.PoolSize > 0 && p.toPool(ctx, t, s) {
 		return false, nil
 	}
-	return false, t.destroy()
+	return false, t.destroy(ctx)
 }
