@@ -75,3 +75,45 @@ func FuzzCheckRef(f *testing.F) {
 		require.NotRegexp(t, `^-|[\x00-\x1f\x7f:]`, ref)
 	})
 }
+
+// FuzzCutRaw reads what git diff-index prints: what is accepted loses no byte,
+// names no file emptily, and has a list exactly where it has a patch. cutRaw
+// must read what is written of the names and the patch again.
+func FuzzCutRaw(f *testing.F) {
+	const raw = ":100644 100644 5626abf0f72e58d7a153368ba57db4c673c0e171 f719efd430d52bcfc8566a43b2eb655688d38871 M\x00"
+	for _, seed := range []string{
+		"", raw + "a.txt\x00\x00diff --git a/a.txt b/a.txt\n", raw + "a\x00" + raw + ":\n\x00\x00diff", raw + "x\x00", raw + "x\x00diff",
+		raw, raw + "\x00\x00diff", raw + "x", "diff --git", ":\x00:\x00\x00", raw + "x\x00\x00", raw + "x\x00\x00" + raw + "x\x00\x00diff",
+		raw + "\xff\xfe\x00\x00GIT binary patch\n\x00\x00", "\x00diff", "::", ":\x00",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		names, patch, ok := cutRaw(text)
+		if !ok {
+			return
+		}
+		require.Equal(t, len(text) == 0, len(names) == 0)
+		size := len(patch)
+		for _, name := range names {
+			require.NotEmpty(t, name)
+			require.NotContains(t, name, "\x00")
+			require.Contains(t, string(text), "\x00"+name+"\x00")
+			size += len(name) + 1
+		}
+		require.LessOrEqual(t, size, len(text))
+		require.True(t, bytes.HasSuffix(text, patch))
+		var again bytes.Buffer
+		for _, name := range names {
+			again.WriteString(raw + name + "\x00")
+		}
+		if len(names) > 0 {
+			again.WriteByte(0)
+		}
+		again.Write(patch)
+		names2, patch2, ok2 := cutRaw(again.Bytes())
+		require.True(t, ok2)
+		require.Equal(t, names, names2)
+		require.True(t, bytes.Equal(patch, patch2))
+	})
+}
