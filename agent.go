@@ -10,6 +10,7 @@ import (
 	"github.com/rulvar/rulvar-go/internal/jcs"
 	"github.com/rulvar/rulvar-go/internal/journal"
 	"github.com/rulvar/rulvar-go/internal/replay"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // AgentProfile is a named kind of agent, registered in [Config.Profiles].
@@ -110,7 +111,7 @@ type AgentResult[T any] struct {
 	Status AgentStatus
 	// Output is the answer; the zero value unless Status is ok.
 	Output T
-	Usage  Usage
+	Usage  llm.Usage
 	// Turns is how many requests were made; zero under a replay.
 	Turns int
 	// ServedBy is the model that answered.
@@ -182,7 +183,7 @@ func AgentFull[T any](c *Ctx, prompt string, opts *AgentOptions) (AgentResult[T]
 type agentOutcome struct {
 	status        AgentStatus
 	output        json.RawMessage
-	usage         Usage
+	usage         llm.Usage
 	usageByModel  []modelUsage
 	turns         int
 	servedBy      string
@@ -232,7 +233,7 @@ func replayedError(en *Entry, status AgentStatus) *Error {
 }
 
 // agentError is the error of an agent that ended otherwise than ok.
-func agentError(status AgentStatus, kind ErrorKind, msg string, retryable bool) *Error {
+func agentError(status AgentStatus, kind llm.ErrorKind, msg string, retryable bool) *Error {
 	e := errs.New(errs.Agent, "Agent", "", msg)
 	e.Retryable = retryable
 	e.Data = map[string]any{"status": string(status)}
@@ -242,7 +243,7 @@ func agentError(status AgentStatus, kind ErrorKind, msg string, retryable bool) 
 	return e
 }
 
-func (s *segment) addUsage(u Usage) {
+func (s *segment) addUsage(u llm.Usage) {
 	s.mu.Lock()
 	s.usage = s.usage.Add(u)
 	s.mu.Unlock()
@@ -349,8 +350,8 @@ func (a *agentRun) finish(out agentOutcome) (agentOutcome, error) {
 func (a *agentRun) storeTranscript() (string, error) {
 	ref := fmt.Sprintf("%s/tr/%d", a.seg.runID, a.running.Seq)
 	blob, err := marshalJSON(struct {
-		Messages []Message `json:"messages"`
-	}{slices.Concat([]Message{}, a.state.Messages)})
+		Messages []llm.Message `json:"messages"`
+	}{slices.Concat([]llm.Message{}, a.state.Messages)})
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -30,7 +31,7 @@ func runProbe(t *testing.T, cfg rulvar.Config, opts *rulvar.AgentOptions, turns 
 	t.Helper()
 	ctx := testCtx(t)
 	p := &probe{model: rulvartest.NewProvider("test", rulvartest.Script{Turns: turns})}
-	cfg.Providers, cfg.Model = []rulvar.Provider{p.model}, "test:m"
+	cfg.Providers, cfg.Model = []llm.Provider{p.model}, "test:m"
 	if cfg.Store == nil {
 		cfg.Store = rulvar.NewMemoryStore()
 	}
@@ -75,13 +76,13 @@ func (p *probe) checkEvents(t *testing.T) {
 }
 
 // results returns the result parts that the given request carried last.
-func (p *probe) results(t *testing.T, request int) []rulvar.Part {
+func (p *probe) results(t *testing.T, request int) []llm.Part {
 	t.Helper()
 	reqs := p.model.Requests()
 	require.Greater(t, len(reqs), request, "err: %v", p.err)
 	msgs := reqs[request].Messages
 	last := msgs[len(msgs)-1]
-	require.Equal(t, rulvar.RoleTool, last.Role)
+	require.Equal(t, llm.RoleTool, last.Role)
 	return last.Parts
 }
 
@@ -186,7 +187,7 @@ func TestModelRetriesSurviveAResume(t *testing.T) {
 		return rulvar.Agent[string](c, "go", &rulvar.AgentOptions{Tools: []rulvar.ToolSource{again, asks}})
 	})
 	open := func() *rulvar.Engine {
-		return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []rulvar.Provider{model}, Model: "test:m"})
+		return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []llm.Provider{model}, Model: "test:m"})
 	}
 	h, err := rulvar.Run(ctx, open(), w, 0, &rulvar.RunOptions{RunID: "r1"})
 	require.NoError(t, err)
@@ -231,7 +232,7 @@ func TestLimits(t *testing.T) {
 			require.Equal(t, c.runs, runs.Load())
 			blob, err := store.Get(context.Background(), "r1/tr/0")
 			require.NoError(t, err)
-			var tr struct{ Messages []rulvar.Message }
+			var tr struct{ Messages []llm.Message }
 			require.NoError(t, json.Unmarshal(blob, &tr))
 			require.Len(t, tr.Messages[len(tr.Messages)-1].Parts, 3, "every call has a result, also behind a limit")
 		})
@@ -299,7 +300,7 @@ func TestRewrittenInputIsJudgedShownAndRun(t *testing.T) {
 	}
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{
 		{Calls: []rulvartest.Call{{ID: "c1", Tool: "deploy", Args: `{"service":"api"}`}}}, {Text: "done"}}})
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m",
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m",
 		Permissions: &rulvar.PermissionConfig{Hooks: []rulvar.PermissionHook{hook}}})
 	w := rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ int) (string, error) {
 		return rulvar.Agent[string](c, "go", &rulvar.AgentOptions{Tools: []rulvar.ToolSource{schema}})
@@ -358,7 +359,7 @@ func TestEngineRefusals(t *testing.T) {
 		"executor of a registered toolset": {Toolsets: map[string][]rulvar.ToolSource{"a": {remote}}},
 		"executor of a profile":            {Profiles: map[string]*rulvar.AgentProfile{"p": {Tools: []rulvar.ToolSource{remote}}}},
 		"toolset within a toolset":         {Toolsets: map[string][]rulvar.ToolSource{"a": {rulvar.Toolset("a")}}},
-		"two providers of one id":          {Providers: []rulvar.Provider{model, model}},
+		"two providers of one id":          {Providers: []llm.Provider{model, model}},
 		"model of nobody":                  {Model: "x:y"},
 		"model without a provider":         {Model: "y"},
 		"in-process executor":              {Executors: map[rulvar.ExecutorKind]rulvar.ToolExecutor{rulvar.ExecutorInProcess: nil}},
@@ -383,7 +384,7 @@ func TestTypedAnswer(t *testing.T) {
 	ctx := testCtx(t)
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{
 		{Text: "I think it is good"}, {Text: "```json\n{\"score\": 11, \"why\": \"\"}\n```"}, {JSON: review{7, "fine"}}}})
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m"})
 	w := rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ int) (review, error) { return rulvar.Agent[review](c, "rate it", nil) })
 	for range 2 { // live, then replayed
 		h, err := rulvar.Run(ctx, engine, w, 0, &rulvar.RunOptions{RunID: "r1"})
@@ -402,7 +403,7 @@ func TestTypedAnswer(t *testing.T) {
 }
 
 func TestRetriesStayBelowTheJournal(t *testing.T) {
-	cut := &rulvar.ProviderError{Kind: rulvar.KindOverloaded, Message: "busy", Retryable: true}
+	cut := &llm.Error{Kind: llm.KindOverloaded, Message: "busy", Retryable: true}
 	p := runProbe(t, rulvar.Config{}, nil, rulvartest.Turn{Text: "x", Errs: []error{cut, cut}})
 	require.NoError(t, p.err)
 	require.Len(t, p.model.Requests(), 3)
@@ -410,7 +411,7 @@ func TestRetriesStayBelowTheJournal(t *testing.T) {
 	require.ErrorIs(t, p.err, rulvar.ErrAgent)
 	p = runProbe(t, rulvar.Config{}, nil, rulvartest.Turn{Text: "x", Cut: true})
 	require.ErrorContains(t, p.err, "cut")
-	final := &rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: "bad key"}
+	final := &llm.Error{Kind: llm.KindTerminal, Message: "bad key"}
 	p = runProbe(t, rulvar.Config{}, nil, rulvartest.Turn{Text: "x", Errs: []error{final}})
 	require.ErrorContains(t, p.err, "bad key")
 	require.Len(t, p.model.Requests(), 1)
@@ -444,22 +445,22 @@ func TestStructuredOutputTiers(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		tier   rulvar.StructuredOutputTier
+		tier   llm.StructuredOutputTier
 		schema json.RawMessage
 		turns  []rulvartest.Turn
 		native bool
 		choice string
 	}{
-		{"native", rulvar.StructuredNative, closed, []rulvartest.Turn{{Text: `{"a":"x"}`}, {Text: `{"a":1}`}}, true, ""},
-		{"native, open schema", rulvar.StructuredNative, open, []rulvartest.Turn{emit(`{"a":"x"}`), emit(`{"a":1}`)}, false, "tool:emit_result"},
-		{"forced tool", rulvar.StructuredForcedTool, closed, []rulvartest.Turn{emit(`{"a":"x"}`), emit(`{"a":1}`)}, false, "tool:emit_result"},
-		{"prompt", rulvar.StructuredPrompt, closed, []rulvartest.Turn{{Text: "no"}, {Text: "```json\n{\"a\":1}\n```"}}, false, ""},
+		{"native", llm.StructuredNative, closed, []rulvartest.Turn{{Text: `{"a":"x"}`}, {Text: `{"a":1}`}}, true, ""},
+		{"native, open schema", llm.StructuredNative, open, []rulvartest.Turn{emit(`{"a":"x"}`), emit(`{"a":1}`)}, false, "tool:emit_result"},
+		{"forced tool", llm.StructuredForcedTool, closed, []rulvartest.Turn{emit(`{"a":"x"}`), emit(`{"a":1}`)}, false, "tool:emit_result"},
+		{"prompt", llm.StructuredPrompt, closed, []rulvartest.Turn{{Text: "no"}, {Text: "```json\n{\"a\":1}\n```"}}, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testCtx(t)
 			model := rulvartest.NewProvider("test", rulvartest.Script{Turns: c.turns})
-			model.Caps = rulvar.Capabilities{StructuredOutput: c.tier}
-			engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m"})
+			model.Caps = llm.Capabilities{StructuredOutput: c.tier}
+			engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m"})
 			w := rulvar.DefineWorkflow("w", func(c2 *rulvar.Ctx, _ int) (json.RawMessage, error) {
 				return rulvar.Agent[json.RawMessage](c2, "go", &rulvar.AgentOptions{Schema: c.schema})
 			})

@@ -3,12 +3,14 @@ package rulvar
 import (
 	"slices"
 	"strings"
+
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // answer takes a reply without tool calls as the agent's answer, or asks again
 // where it does not fit the schema.
 func (a *agentRun) answer(reply modelReply) (agentOutcome, bool, error) {
-	if reply.finish == FinishMaxTokens && strings.TrimSpace(reply.text) == "" && reply.forced == nil {
+	if reply.finish == llm.FinishMaxTokens && strings.TrimSpace(reply.text) == "" && reply.forced == nil {
 		return a.end(a.cutShort())
 	}
 	if a.finalize != nil {
@@ -43,7 +45,7 @@ func (a *agentRun) cutShort() agentOutcome {
 // judge holds a reply to the schema. Where it fits, or the model was asked
 // often enough, out is the agent's end; otherwise messages ask again. messages
 // make the conversation whole in either case.
-func (a *agentRun) judge(reply *modelReply) (out *agentOutcome, messages []Message) {
+func (a *agentRun) judge(reply *modelReply) (out *agentOutcome, messages []llm.Message) {
 	text := reply.text
 	if reply.forced != nil {
 		text = string(reply.forced.Args)
@@ -53,13 +55,13 @@ func (a *agentRun) judge(reply *modelReply) (out *agentOutcome, messages []Messa
 		return &agentOutcome{status: AgentOK, output: value}, reply.forcedResult("accepted", false)
 	}
 	if a.state.SchemaAttempts >= maxSchemaRetries {
-		err := agentError(AgentErrored, KindSchemaMismatch, "the answer does not fit the schema: "+strings.Join(issues, "; "), false)
+		err := agentError(AgentErrored, llm.KindSchemaMismatch, "the answer does not fit the schema: "+strings.Join(issues, "; "), false)
 		return &agentOutcome{status: AgentErrored, err: err}, reply.forcedResult("refused", true)
 	}
 	a.state.SchemaAttempts++
 	again := "The answer does not fit the required JSON Schema. Answer again with only the JSON.\n- " + strings.Join(issues[:min(len(issues), 16)], "\n- ")
 	if messages = reply.forcedResult(again, true); messages == nil {
-		messages = []Message{userText(again)}
+		messages = []llm.Message{userText(again)}
 	}
 	return nil, messages
 }
@@ -73,7 +75,7 @@ func (a *agentRun) finalAnswer() (modelReply, *ending) {
 		return reply, stop
 	}
 	a.state.Messages = append(a.state.Messages, reply.message())
-	if reply.finish == FinishMaxTokens && strings.TrimSpace(reply.text) == "" {
+	if reply.finish == llm.FinishMaxTokens && strings.TrimSpace(reply.text) == "" {
 		return reply, &ending{out: a.cutShort()}
 	}
 	return reply, a.refused(&reply)
@@ -108,13 +110,13 @@ const (
 	extractInstruction = "Now give the answer of this conversation as JSON that fits the required JSON Schema, and nothing else."
 )
 
-func userText(text string) Message {
-	return Message{Role: RoleUser, Parts: []Part{TextPart(text)}}
+func userText(text string) llm.Message {
+	return llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.TextPart(text)}}
 }
 
 // instructed is a conversation with an instruction at its end, in a list of its
 // own.
-func instructed(messages []Message, text string) []Message {
+func instructed(messages []llm.Message, text string) []llm.Message {
 	return append(slices.Clone(messages), userText(text))
 }
 
@@ -124,7 +126,7 @@ const emitTool = "emit_result"
 
 // forcedResult gives the call of [emitTool] its result, so that the history
 // stays whole; nil where there was no such call.
-func (r *modelReply) forcedResult(text string, failed bool) []Message {
+func (r *modelReply) forcedResult(text string, failed bool) []llm.Message {
 	if r.forced == nil {
 		return nil
 	}
@@ -132,20 +134,20 @@ func (r *modelReply) forcedResult(text string, failed bool) []Message {
 	if failed {
 		result = map[string]string{"error": text}
 	}
-	return []Message{{Role: RoleTool, Parts: []Part{
-		{Type: PartToolResult, ID: r.forced.ID, Name: emitTool, Result: mustMarshal(result), IsError: failed},
+	return []llm.Message{{Role: llm.RoleTool, Parts: []llm.Part{
+		{Type: llm.PartToolResult, ID: r.forced.ID, Name: emitTool, Result: mustMarshal(result), IsError: failed},
 	}}}
 }
 
 // tier is how a request is held to its schema.
-func (a *agentRun) tier(q *question) StructuredOutputTier {
+func (a *agentRun) tier(q *question) llm.StructuredOutputTier {
 	switch tier := q.line.served().caps.StructuredOutput; {
-	case tier == StructuredNative && q.schema.closed():
-		return StructuredNative
-	case (tier == StructuredNative || tier == StructuredForcedTool) && (q.quiet || len(a.tools) == 0):
-		return StructuredForcedTool
+	case tier == llm.StructuredNative && q.schema.closed():
+		return llm.StructuredNative
+	case (tier == llm.StructuredNative || tier == llm.StructuredForcedTool) && (q.quiet || len(a.tools) == 0):
+		return llm.StructuredForcedTool
 	}
-	return StructuredPrompt
+	return llm.StructuredPrompt
 }
 
 // maxSchemaRetries is how often a model is asked again for an answer that fits

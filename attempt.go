@@ -10,6 +10,7 @@ import (
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/journal"
 	"github.com/rulvar/rulvar-go/internal/replay"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // AttemptEnd is an end of an agent that calls for a second attempt.
@@ -61,7 +62,7 @@ func (s *SecondAttempt) after(out *agentOutcome) (AttemptEnd, bool) {
 	case AgentLimit:
 		return AfterLimit, slices.Contains(on, AfterLimit)
 	case AgentErrored:
-		if slices.Contains(on, AfterSchemaExhausted) && out.err.Data["kind"] == string(KindSchemaMismatch) {
+		if slices.Contains(on, AfterSchemaExhausted) && out.err.Data["kind"] == string(llm.KindSchemaMismatch) {
 			return AfterSchemaExhausted, true
 		}
 		return AfterError, slices.Contains(on, AfterError)

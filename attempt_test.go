@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -25,7 +26,7 @@ func (m twoModels) requests() [2]int {
 func (m twoModels) segment(t *testing.T, store rulvar.Store, opts rulvar.AgentOptions, resume *rulvar.ResumeOptions[int]) rulvar.Outcome[string] {
 	t.Helper()
 	ctx := testCtx(t)
-	engine := rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []rulvar.Provider{m.one, m.two}, Model: "one:m", Logger: quietLog()})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []llm.Provider{m.one, m.two}, Model: "one:m", Logger: quietLog()})
 	w := rulvar.DefineWorkflow("attempts", func(c *rulvar.Ctx, _ int) (string, error) { return rulvar.Agent[string](c, "go", &opts) })
 	var h *rulvar.RunHandle[string]
 	var err error
@@ -41,7 +42,7 @@ func (m twoModels) segment(t *testing.T, store rulvar.Store, opts rulvar.AgentOp
 }
 
 func breaks() rulvartest.Turn {
-	return rulvartest.Turn{Errs: []error{&rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: "no"}, &rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: "no"}}, Text: "at last"}
+	return rulvartest.Turn{Errs: []error{&llm.Error{Kind: llm.KindTerminal, Message: "no"}, &llm.Error{Kind: llm.KindTerminal, Message: "no"}}, Text: "at last"}
 }
 
 func fallbacksIn(t *testing.T, store rulvar.Store) (triggers []string) {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -49,7 +50,7 @@ func TestBreakListeners(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := testCtx(t)
 			var runs atomic.Int64
-			engine := rulvartest.NewEngine(t, rulvar.Config{Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m"})
+			engine := rulvartest.NewEngine(t, rulvar.Config{Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m"})
 			w := askShip(deployTool(t, &runs))
 			handle := make(chan *rulvar.RunHandle[string], 1)
 			var h *rulvar.RunHandle[string]
@@ -102,7 +103,7 @@ func TestBreakClosures(t *testing.T) {
 				return act(tc, func() { reached <- struct{}{} })
 			}
 			engine := rulvartest.NewEngine(t, rulvar.Config{
-				Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m",
+				Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m",
 				Permissions: &rulvar.PermissionConfig{CanUseTool: decide},
 			})
 			h, err := rulvar.Run(ctx, engine, askShip(deployTool(t, &runs)), "api", nil)
@@ -139,7 +140,7 @@ func TestBreakTools(t *testing.T) {
 			})
 			return "done", nil
 		}))
-	engine := rulvartest.NewEngine(t, rulvar.Config{Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m", Logger: quietLog()})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m", Logger: quietLog()})
 	w := askShip(tool)
 	var ends []rulvar.ToolEnded
 	h, err := rulvar.Run(ctx, engine, w, "api", &rulvar.RunOptions{OnEvent: func(ev rulvar.Event) {
@@ -181,7 +182,7 @@ func breakCancelAt(t *testing.T, how string, at int64) bool {
 	ctx := testCtx(t)
 	store := rulvar.NewMemoryStore()
 	c := newCell(t)
-	cfg := rulvar.Config{Store: store, Providers: []rulvar.Provider{c.model}, Model: "test:m", Logger: quietLog()}
+	cfg := rulvar.Config{Store: store, Providers: []llm.Provider{c.model}, Model: "test:m", Logger: quietLog()}
 	engine := rulvartest.NewEngine(t, cfg)
 	runCtx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -35,7 +36,7 @@ func TestBreakProviderNeverReturns(t *testing.T) {
 				<-free
 			}}
 			engine := rulvartest.NewEngine(t, rulvar.Config{
-				Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{model}, Model: "test:m", Limits: &row.limits, Logger: quietLog(),
+				Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{model}, Model: "test:m", Limits: &row.limits, Logger: quietLog(),
 				ProviderConcurrency: map[string]int{"test": 1},
 			})
 			h, err := rulvar.Run(ctx, engine, askShip(), "api", nil)
@@ -57,10 +58,10 @@ func TestBreakProviderStays(t *testing.T) {
 	free := make(chan struct{})
 	defer close(free)
 	model := &wildProvider{stream: func(_ context.Context, _ int64, yield yieldFunc) {
-		_ = yield(say("done"), nil) && yield(finishWith(rulvar.FinishStop), nil)
+		_ = yield(say("done"), nil) && yield(finishWith(llm.FinishStop), nil)
 		<-free
 	}}
-	engine := rulvartest.NewEngine(t, rulvar.Config{Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{model}, Model: "test:m", Logger: quietLog()})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{model}, Model: "test:m", Logger: quietLog()})
 	h, err := rulvar.Run(ctx, engine, askShip(), "api", nil)
 	require.NoError(t, err)
 	out, err := h.Result(ctx)
@@ -77,7 +78,7 @@ func TestBreakListenerNeverReturns(t *testing.T) {
 	defer close(free)
 	var seen atomic.Int64
 	engine := rulvartest.NewEngine(t, rulvar.Config{
-		Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m", Logger: quietLog(),
+		Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m", Logger: quietLog(),
 	})
 	h, err := rulvar.Run(ctx, engine, askShip(literalTool(t, rulvar.ToolConfig{Name: "deploy"}, anyObject, nil, 1)), "api", &rulvar.RunOptions{OnEvent: func(rulvar.Event) {
 		if seen.Add(1) == 2 {
@@ -104,12 +105,12 @@ type panickyModel struct {
 	good atomic.Int64
 }
 
-func (p *panickyModel) Capabilities(model string) rulvar.Capabilities {
+func (p *panickyModel) Capabilities(model string) llm.Capabilities {
 	if p.good.Add(-1) < 0 {
 		panic("no idea")
 	}
 	caps := p.Provider.Capabilities(model)
-	caps.Pricing = &rulvar.Pricing{InputUSD: 1, OutputUSD: 1}
+	caps.Pricing = &llm.Pricing{InputUSD: 1, OutputUSD: 1}
 	return caps
 }
 
@@ -122,7 +123,7 @@ func TestBreakCapabilitiesPanics(t *testing.T) {
 		model := &panickyModel{Provider: rulvartest.NewProvider("test", shipScript)}
 		model.good.Store(good)
 		var runs atomic.Int64
-		engine := rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []rulvar.Provider{model}, Model: "test:m", Logger: quietLog()})
+		engine := rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []llm.Provider{model}, Model: "test:m", Logger: quietLog()})
 		w := askShip(deployTool(t, &runs))
 		h, err := rulvar.Run(ctx, engine, w, "api", &rulvar.RunOptions{RunID: "r1", BudgetUSD: 5})
 		require.NoError(t, err)

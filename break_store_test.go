@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -97,7 +98,7 @@ func (s *faultyStore) Get(ctx context.Context, ref string) (data []byte, err err
 // approved calls, branches inside branches.
 type cell struct {
 	w     *rulvar.Workflow[string, []string]
-	model rulvar.Provider
+	model llm.Provider
 
 	mu   sync.Mutex
 	runs map[string]int // executions by input
@@ -205,7 +206,7 @@ func breakStoreAt(t *testing.T, at int64, broken, late bool) bool {
 	healthy := rulvar.NewMemoryStore()
 	faulty := &faultyStore{Store: healthy, at: at, broken: broken, late: late}
 	c := newCell(t)
-	engine := rulvartest.NewEngine(t, rulvar.Config{Store: faulty, Providers: []rulvar.Provider{c.model}, Model: "test:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Store: faulty, Providers: []llm.Provider{c.model}, Model: "test:m"})
 	got, err := c.carry(ctx, engine)
 	require.NoError(t, ctx.Err(), "call %d (%s) makes the run hang", at, faulty.which)
 	if err == nil {
@@ -215,7 +216,7 @@ func breakStoreAt(t *testing.T, at int64, broken, late bool) bool {
 		require.NoError(t, err)
 		return false
 	}
-	after := rulvartest.NewEngine(t, rulvar.Config{Store: healthy, Providers: []rulvar.Provider{c.model}, Model: "test:m"})
+	after := rulvartest.NewEngine(t, rulvar.Config{Store: healthy, Providers: []llm.Provider{c.model}, Model: "test:m"})
 	got, err = c.carry(ctx, after)
 	require.NoError(t, err, "call %d (%s) leaves a run that cannot be finished", at, faulty.which)
 	require.Equal(t, cellResult, got, "call %d (%s)", at, faulty.which)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -104,7 +105,7 @@ func (d *tamperer) open(t *testing.T, r *rand.Rand) (*rulvar.Engine, string) {
 	}
 	store := must(rulvar.OpenFileStore(dir, nil))
 	d.ran = nil
-	return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []rulvar.Provider{d.model}, Model: "test:m", Logger: quietLog()}), victim + ": " + what
+	return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []llm.Provider{d.model}, Model: "test:m", Logger: quietLog()}), victim + ": " + what
 }
 
 // go on: resume the damaged run and return whether the tool ran.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -148,7 +149,7 @@ func breakTree(t *testing.T, seed uint64) {
 	w := rulvar.DefineWorkflow("tree", func(c *rulvar.Ctx, _ int) (string, error) { return root.run(c, tool) })
 	store := rulvar.NewMemoryStore()
 	engine := func() *rulvar.Engine {
-		return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []rulvar.Provider{rulvartest.NewProvider("test", scripts...)}, Model: "test:m"})
+		return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []llm.Provider{rulvartest.NewProvider("test", scripts...)}, Model: "test:m"})
 	}
 	answer := func(e *rulvar.Engine, p rulvar.Pending) {
 		var value any = rulvar.Approve("fine")

@@ -9,19 +9,11 @@ import (
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/jcs"
 	"github.com/rulvar/rulvar-go/internal/journal"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
-// Pricing is what a model costs, in US dollars for a million tokens. Cached
-// input is priced apart where a rate is given, at the input rate otherwise.
-type Pricing struct {
-	InputUSD, OutputUSD         float64
-	CacheReadUSD, CacheWriteUSD float64
-	// CheckedAt is the day on which somebody looked the prices up.
-	CheckedAt string
-}
-
-// cost is what usage costs.
-func (p *Pricing) cost(u Usage) float64 {
+// cost is what u costs at the prices p.
+func cost(p *llm.Pricing, u llm.Usage) float64 {
 	read, write := p.CacheReadUSD, p.CacheWriteUSD
 	if read == 0 {
 		read = p.InputUSD
@@ -41,7 +33,7 @@ type CostReport struct {
 	ByModel map[string]float64
 	// Unpriced is what models without a price have used: it is not in
 	// TotalUSD, and a ceiling does not see it.
-	Unpriced map[string]Usage
+	Unpriced map[string]llm.Usage
 }
 
 // budget is a run's account. The ceiling is hard for what is priced: an agent
@@ -49,15 +41,15 @@ type CostReport struct {
 // answer cost is booked before the next request. So a run oversteps by one
 // request of each agent at work at most. It is safe for concurrent use.
 type budget struct {
-	price   func(model string) (*Pricing, error) // without a price nil
-	reserve float64                              // of an agent
-	ceiling *float64                             // nil is none
+	price   func(model string) (*llm.Pricing, error) // without a price nil
+	reserve float64                                  // of an agent
+	ceiling *float64                                 // nil is none
 
 	mu        sync.Mutex
 	spent     float64
 	committed float64
 	byModel   map[string]float64
-	unpriced  map[string]Usage
+	unpriced  map[string]llm.Usage
 	exhausted bool
 }
 
@@ -68,12 +60,12 @@ func (e *Engine) newBudget(ceiling *float64) *budget {
 	if reserve == 0 {
 		reserve = defaultReserveUSD
 	}
-	return &budget{price: e.price, reserve: reserve, ceiling: ceiling, byModel: make(map[string]float64), unpriced: make(map[string]Usage)}
+	return &budget{price: e.price, reserve: reserve, ceiling: ceiling, byModel: make(map[string]float64), unpriced: make(map[string]llm.Usage)}
 }
 
 // price returns the price of a model: the engine's, or its provider's. The
 // error is for a provider that panics.
-func (e *Engine) price(ref string) (*Pricing, error) {
+func (e *Engine) price(ref string) (*llm.Pricing, error) {
 	if p, ok := e.cfg.Pricing[ref]; ok {
 		return &p, nil
 	}
@@ -92,7 +84,7 @@ func (b *budget) seed(entries []*Entry) error {
 		if en.Kind != journal.KindAgent || en.Ref == nil || en.Usage == nil {
 			continue
 		}
-		var u Usage
+		var u llm.Usage
 		var parts []modelUsage
 		if err := json.Unmarshal(en.Usage, &u); err != nil {
 			return errs.Wrap(errs.JournalOrder, "budget", fmt.Sprintf("entry %d", en.Seq), "the recorded usage has a wrong shape", err)
@@ -105,7 +97,7 @@ func (b *budget) seed(entries []*Entry) error {
 			parts = []modelUsage{{ServedBy: en.ServedBy, Usage: u}}
 		}
 		for _, p := range parts {
-			if !p.Usage.valid() {
+			if !validUsage(p.Usage) {
 				return errs.New(errs.JournalOrder, "budget", fmt.Sprintf("entry %d", en.Seq), "the recorded usage is negative")
 			}
 			if err := b.book(p.ServedBy, p.Usage); err != nil {
@@ -139,7 +131,7 @@ func (s *segment) recordBudget(recorded *float64, applied float64) error {
 
 // book adds what a model has used. What cannot be priced, because the provider
 // fails, counts as unpriced beside the error.
-func (b *budget) book(model string, u Usage) error {
+func (b *budget) book(model string, u llm.Usage) error {
 	p, err := b.price(model)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,7 +139,7 @@ func (b *budget) book(model string, u Usage) error {
 		b.unpriced[model] = b.unpriced[model].Add(u)
 		return err
 	}
-	c := p.cost(u)
+	c := cost(p, u)
 	b.spent += c
 	b.byModel[model] += c
 	return nil
@@ -210,7 +202,7 @@ func (b *budget) refuse(msg string, proposed float64) error {
 func (b *budget) report() CostReport {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r := CostReport{TotalUSD: b.spent, ByModel: make(map[string]float64), Unpriced: make(map[string]Usage)}
+	r := CostReport{TotalUSD: b.spent, ByModel: make(map[string]float64), Unpriced: make(map[string]llm.Usage)}
 	for m, c := range b.byModel {
 		r.ByModel[m] = c
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -18,10 +19,10 @@ import (
 func TestBudgetCeiling(t *testing.T) {
 	ctx := testCtx(t)
 	model := rulvartest.NewProvider("test",
-		rulvartest.Script{Prompt: "One", Turns: []rulvartest.Turn{{Text: "1", Usage: &rulvar.Usage{InputTokens: 9500, OutputTokens: 40}}}},
+		rulvartest.Script{Prompt: "One", Turns: []rulvartest.Turn{{Text: "1", Usage: &llm.Usage{InputTokens: 9500, OutputTokens: 40}}}},
 		rulvartest.Script{Prompt: "Two", Turns: []rulvartest.Turn{{Text: "2"}}})
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m", ReserveUSD: 0.001,
-		Pricing: map[string]rulvar.Pricing{"test:m": {InputUSD: 1, OutputUSD: 10}}})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m", ReserveUSD: 0.001,
+		Pricing: map[string]llm.Pricing{"test:m": {InputUSD: 1, OutputUSD: 10}}})
 	w := rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ int) (string, error) {
 		a, err := rulvar.Agent[string](c, "One", nil)
 		if err != nil {
@@ -59,9 +60,9 @@ func TestBudgetStopsBetweenTurns(t *testing.T) {
 	ctx := testCtx(t)
 	ok := literalTool(t, rulvar.ToolConfig{Name: "ok"}, anyObject, nil, 1)
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{
-		{Calls: []rulvartest.Call{call("ok", nil)}, Usage: &rulvar.Usage{InputTokens: 1, OutputTokens: 1000}}, {Text: "never"}}})
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m", ReserveUSD: 0.001,
-		Pricing: map[string]rulvar.Pricing{"test:m": {OutputUSD: 10}}})
+		{Calls: []rulvartest.Call{call("ok", nil)}, Usage: &llm.Usage{InputTokens: 1, OutputTokens: 1000}}, {Text: "never"}}})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m", ReserveUSD: 0.001,
+		Pricing: map[string]llm.Pricing{"test:m": {OutputUSD: 10}}})
 	w := rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ int) (string, error) {
 		return rulvar.Agent[string](c, "go", &rulvar.AgentOptions{Tools: []rulvar.ToolSource{ok}})
 	})
@@ -77,7 +78,7 @@ func TestUnpricedUsageIsReported(t *testing.T) {
 	p := runProbe(t, rulvar.Config{}, nil, rulvartest.Turn{Text: "x"})
 	require.NoError(t, p.err)
 	require.Zero(t, p.out.Cost.TotalUSD)
-	require.Equal(t, map[string]rulvar.Usage{"test:m": {InputTokens: 10, OutputTokens: 5}}, p.out.Cost.Unpriced)
+	require.Equal(t, map[string]llm.Usage{"test:m": {InputTokens: 10, OutputTokens: 5}}, p.out.Cost.Unpriced)
 }
 
 // gauge counts how many requests are under way at once.
@@ -86,8 +87,8 @@ type gauge struct {
 	now, most atomic.Int64
 }
 
-func (g *gauge) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
-	return func(yield func(rulvar.StreamEvent, error) bool) {
+func (g *gauge) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
+	return func(yield func(llm.StreamEvent, error) bool) {
 		n := g.now.Add(1)
 		defer g.now.Add(-1)
 		for {
@@ -109,7 +110,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := testCtx(t)
 			g := &gauge{Provider: rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{{Text: "x"}}})}
-			cfg.Providers, cfg.Model = []rulvar.Provider{g}, "test:m"
+			cfg.Providers, cfg.Model = []llm.Provider{g}, "test:m"
 			engine := rulvartest.NewEngine(t, cfg)
 			w := rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ int) ([]string, error) {
 				ask := func(c *rulvar.Ctx) (string, error) { return rulvar.Agent[string](c, "go", nil) }
@@ -132,7 +133,7 @@ func TestParkedAgentsHoldNoSlot(t *testing.T) {
 	deploy := deployTool(t, &runs)
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{
 		{Calls: []rulvartest.Call{{Tool: "deploy", Args: map[string]string{"service": "api"}}}}, {Text: "x"}}})
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m", Concurrency: 1})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m", Concurrency: 1})
 	w := rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ int) ([]string, error) {
 		branches := make([]func(*rulvar.Ctx) (string, error), 20)
 		for i := range branches {

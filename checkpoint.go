@@ -8,6 +8,7 @@ import (
 
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/jcs"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // A checkpoint is the state of an agent at a turn boundary, or in the middle
@@ -33,9 +34,9 @@ const checkpointFormat = 0x01
 
 type checkpoint struct {
 	V              int             `json:"v"`
-	Messages       []Message       `json:"messages"`
+	Messages       []llm.Message   `json:"messages"`
 	Turns          int             `json:"turns"`
-	Usage          Usage           `json:"usage"`
+	Usage          llm.Usage       `json:"usage"`
 	UsageByModel   []modelUsage    `json:"usageByModel"`
 	ToolCallsUsed  int             `json:"toolCallsUsed"`
 	SchemaAttempts int             `json:"schemaAttempts"`
@@ -50,9 +51,9 @@ type checkpoint struct {
 
 // modelUsage is what one model used in one role.
 type modelUsage struct {
-	ServedBy string `json:"servedBy"`
-	Usage    Usage  `json:"usage"`
-	Role     string `json:"role,omitempty"`
+	ServedBy string    `json:"servedBy"`
+	Usage    llm.Usage `json:"usage"`
+	Role     string    `json:"role,omitempty"`
 }
 
 // pendingTurn is a turn whose calls are not all answered.
@@ -84,7 +85,7 @@ func encodeCheckpoint(c *checkpoint) ([]byte, error) {
 	out := *c
 	out.V = 1
 	if out.Messages == nil {
-		out.Messages = []Message{}
+		out.Messages = []llm.Message{}
 	}
 	if out.UsageByModel == nil {
 		out.UsageByModel = []modelUsage{}
@@ -135,7 +136,7 @@ func decodeCheckpoint(ref string, blob []byte) (*checkpoint, error) {
 	if c.V != 1 {
 		return bad(fmt.Sprintf("version %d is not known", c.V), nil)
 	}
-	if c.Messages == nil || c.Turns < 0 || c.ToolCallsUsed < 0 || c.SchemaAttempts < 0 || c.ElapsedMs < 0 || !c.Usage.valid() {
+	if c.Messages == nil || c.Turns < 0 || c.ToolCallsUsed < 0 || c.SchemaAttempts < 0 || c.ElapsedMs < 0 || !validUsage(c.Usage) {
 		return bad("a counter is negative or the messages are missing", nil)
 	}
 	for tool, n := range c.ModelRetries {
@@ -166,7 +167,7 @@ func textOffset(err error) int64 {
 
 // checkPending holds the pending calls to the open calls of the last turn:
 // executed, awaiting and remaining are those calls in order.
-func (c *checkpoint) checkPending(open []Part) error {
+func (c *checkpoint) checkPending(open []llm.Part) error {
 	if c.Pending == nil {
 		if len(open) > 0 {
 			return fmt.Errorf("%d calls have no result and are not pending", len(open))
@@ -203,7 +204,7 @@ func (c *checkpoint) checkPending(open []Part) error {
 	return nil
 }
 
-func (u Usage) valid() bool {
+func validUsage(u llm.Usage) bool {
 	return u.InputTokens >= 0 && u.OutputTokens >= 0 && u.CacheReadTokens >= 0 && u.CacheWriteTokens >= 0 && u.ReasoningTokens >= 0
 }
 

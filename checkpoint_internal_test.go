@@ -8,16 +8,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 func sampleCheckpoint() *checkpoint {
 	return &checkpoint{
-		Messages: []Message{
-			{Role: RoleUser, Parts: []Part{TextPart("go")}},
-			{Role: RoleAssistant, Parts: []Part{
-				{Type: PartRaw, Provider: "p", Block: json.RawMessage(`{"a":1}`)}, TextPart("<&>"),
-				{Type: PartToolCall, ID: "a", Name: "t", Args: json.RawMessage(`{"x":1}`)},
-				{Type: PartToolCall, ID: "b", Name: "t", Args: json.RawMessage(`{"x":2}`)},
+		Messages: []llm.Message{
+			{Role: llm.RoleUser, Parts: []llm.Part{llm.TextPart("go")}},
+			{Role: llm.RoleAssistant, Parts: []llm.Part{
+				{Type: llm.PartRaw, Provider: "p", Block: json.RawMessage(`{"a":1}`)}, llm.TextPart("<&>"),
+				{Type: llm.PartToolCall, ID: "a", Name: "t", Args: json.RawMessage(`{"x":1}`)},
+				{Type: llm.PartToolCall, ID: "b", Name: "t", Args: json.RawMessage(`{"x":2}`)},
 			}},
 		},
 		Turns: 1, ToolCallsUsed: 1,

@@ -1,6 +1,10 @@
 package rulvar
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/rulvar/rulvar-go/llm"
+)
 
 // compact replaces a conversation that nears its model's context window by the
 // first message and a summary of what followed. It comes at the boundary of a
@@ -29,14 +33,14 @@ func (a *agentRun) compact() {
 	}
 	for _, m := range a.state.Messages {
 		for _, p := range m.Parts {
-			if p.Type == PartToolCall {
+			if p.Type == llm.PartToolCall {
 				a.state.CallIDs = append(a.state.CallIDs, p.ID)
 			}
 		}
 	}
-	a.state.Messages = []Message{a.state.Messages[0], userText(summaryPrefix + summary)}
+	a.state.Messages = []llm.Message{a.state.Messages[0], userText(summaryPrefix + summary)}
 	a.state.Compaction = append(a.state.Compaction, a.state.Turns)
-	a.lastUsage = Usage{}
+	a.lastUsage = llm.Usage{}
 }
 
 const (

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -20,10 +21,10 @@ import (
 type smallModel struct {
 	wildProvider
 	mu       sync.Mutex
-	requests []*rulvar.Request
+	requests []*llm.Request
 }
 
-func newSmallModel(answers ...[]rulvar.StreamEvent) *smallModel {
+func newSmallModel(answers ...[]llm.StreamEvent) *smallModel {
 	m := &smallModel{}
 	m.stream = func(_ context.Context, n int64, yield yieldFunc) {
 		for _, ev := range answers[n] {
@@ -35,25 +36,25 @@ func newSmallModel(answers ...[]rulvar.StreamEvent) *smallModel {
 	return m
 }
 
-func (m *smallModel) Capabilities(string) rulvar.Capabilities {
-	return rulvar.Capabilities{ContextWindow: 1000}
+func (m *smallModel) Capabilities(string) llm.Capabilities {
+	return llm.Capabilities{ContextWindow: 1000}
 }
 
-func (m *smallModel) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
+func (m *smallModel) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
 	m.mu.Lock()
 	m.requests = append(m.requests, req)
 	m.mu.Unlock()
 	return m.wildProvider.Stream(ctx, req)
 }
 
-func toolTurn(id string, tokens int64) []rulvar.StreamEvent {
-	end := finishWith(rulvar.FinishToolCalls)
+func toolTurn(id string, tokens int64) []llm.StreamEvent {
+	end := finishWith(llm.FinishToolCalls)
 	end.Usage.InputTokens = tokens
-	return []rulvar.StreamEvent{callEvent(id, deployArgs), end}
+	return []llm.StreamEvent{callEvent(id, deployArgs), end}
 }
 
-func textTurn(text string) []rulvar.StreamEvent {
-	return []rulvar.StreamEvent{say(text), finishWith(rulvar.FinishStop)}
+func textTurn(text string) []llm.StreamEvent {
+	return []llm.StreamEvent{say(text), finishWith(llm.FinishStop)}
 }
 
 func TestCompaction(t *testing.T) {
@@ -61,25 +62,25 @@ func TestCompaction(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		limits  *rulvar.UsageLimits
-		answers [][]rulvar.StreamEvent
+		answers [][]llm.StreamEvent
 		status  rulvar.RunStatus
 		lengths []int // of the conversations that were sent
 	}{
-		{"at 80 percent", nil, [][]rulvar.StreamEvent{toolTurn("c1", 800), textTurn("sum"), toolTurn("c2", 10), textTurn("done")}, rulvar.RunOK, []int{1, 4, 2, 4}},
-		{"below", nil, [][]rulvar.StreamEvent{toolTurn("c1", 799), textTurn("done")}, rulvar.RunOK, []int{1, 3}},
-		{"at another share", share(0.5), [][]rulvar.StreamEvent{toolTurn("c1", 500), textTurn("sum"), textTurn("done")}, rulvar.RunOK, []int{1, 4, 2}},
-		{"twice", nil, [][]rulvar.StreamEvent{toolTurn("c1", 900), textTurn("sum"), toolTurn("c2", 900), textTurn("sum"), textTurn("done")}, rulvar.RunOK, []int{1, 4, 2, 5, 2}},
-		{"an empty summary is the last", nil, [][]rulvar.StreamEvent{toolTurn("c1", 900), textTurn(" "), toolTurn("c2", 900), textTurn("done")}, rulvar.RunOK, []int{1, 4, 3, 5}},
-		{"a refused summary is the last", nil, [][]rulvar.StreamEvent{toolTurn("c1", 900), {finishWith(rulvar.FinishRefusal)}, toolTurn("c2", 900), textTurn("done")}, rulvar.RunOK, []int{1, 4, 3, 5}},
-		{"calls in a summary are dropped", nil, [][]rulvar.StreamEvent{toolTurn("c1", 900), {say("sum"), callEvent("c2", deployArgs), finishWith(rulvar.FinishToolCalls)}, textTurn("done")}, rulvar.RunOK, []int{1, 4, 2}},
-		{"a call id from before is still used", nil, [][]rulvar.StreamEvent{toolTurn("c1", 900), textTurn("sum"), toolTurn("c1", 10)}, rulvar.RunError, []int{1, 4, 2}},
+		{"at 80 percent", nil, [][]llm.StreamEvent{toolTurn("c1", 800), textTurn("sum"), toolTurn("c2", 10), textTurn("done")}, rulvar.RunOK, []int{1, 4, 2, 4}},
+		{"below", nil, [][]llm.StreamEvent{toolTurn("c1", 799), textTurn("done")}, rulvar.RunOK, []int{1, 3}},
+		{"at another share", share(0.5), [][]llm.StreamEvent{toolTurn("c1", 500), textTurn("sum"), textTurn("done")}, rulvar.RunOK, []int{1, 4, 2}},
+		{"twice", nil, [][]llm.StreamEvent{toolTurn("c1", 900), textTurn("sum"), toolTurn("c2", 900), textTurn("sum"), textTurn("done")}, rulvar.RunOK, []int{1, 4, 2, 5, 2}},
+		{"an empty summary is the last", nil, [][]llm.StreamEvent{toolTurn("c1", 900), textTurn(" "), toolTurn("c2", 900), textTurn("done")}, rulvar.RunOK, []int{1, 4, 3, 5}},
+		{"a refused summary is the last", nil, [][]llm.StreamEvent{toolTurn("c1", 900), {finishWith(llm.FinishRefusal)}, toolTurn("c2", 900), textTurn("done")}, rulvar.RunOK, []int{1, 4, 3, 5}},
+		{"calls in a summary are dropped", nil, [][]llm.StreamEvent{toolTurn("c1", 900), {say("sum"), callEvent("c2", deployArgs), finishWith(llm.FinishToolCalls)}, textTurn("done")}, rulvar.RunOK, []int{1, 4, 2}},
+		{"a call id from before is still used", nil, [][]llm.StreamEvent{toolTurn("c1", 900), textTurn("sum"), toolTurn("c1", 10)}, rulvar.RunError, []int{1, 4, 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testCtx(t)
 			var runs atomic.Int64
 			model := newSmallModel(c.answers...)
 			tool := literalTool(t, rulvar.ToolConfig{Name: "deploy"}, anyObject, &runs, 1)
-			engine := rulvartest.NewEngine(t, rulvar.Config{Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{model}, Model: "test:m", Limits: c.limits})
+			engine := rulvartest.NewEngine(t, rulvar.Config{Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{model}, Model: "test:m", Limits: c.limits})
 			h, err := rulvar.Run(ctx, engine, askShip(tool), "api", nil)
 			require.NoError(t, err)
 			out, err := h.Result(ctx)
@@ -100,13 +101,13 @@ func TestCompactionIsCheckpointed(t *testing.T) {
 	store := fileStore(t)
 	var runs atomic.Int64
 	open := func(model *smallModel) *rulvar.Engine {
-		return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []rulvar.Provider{model}, Model: "test:m"})
+		return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []llm.Provider{model}, Model: "test:m"})
 	}
 	w := askShip(deployTool(t, &runs), literalTool(t, rulvar.ToolConfig{Name: "look"}, anyObject, nil, 1))
-	look := rulvar.StreamEvent{Type: rulvar.StreamToolCall, ID: "c1", Name: "look", Arguments: "{}"}
-	end := finishWith(rulvar.FinishToolCalls)
+	look := llm.StreamEvent{Type: llm.StreamToolCall, ID: "c1", Name: "look", Arguments: "{}"}
+	end := finishWith(llm.FinishToolCalls)
 	end.Usage.OutputTokens = 900
-	h, err := rulvar.Run(ctx, open(newSmallModel([]rulvar.StreamEvent{look, end}, textTurn("sum"), toolTurn("c2", 1))), w, "api", &rulvar.RunOptions{RunID: "r1"})
+	h, err := rulvar.Run(ctx, open(newSmallModel([]llm.StreamEvent{look, end}, textTurn("sum"), toolTurn("c2", 1))), w, "api", &rulvar.RunOptions{RunID: "r1"})
 	require.NoError(t, err)
 	out, err := h.Result(ctx)
 	require.NoError(t, err)
@@ -118,7 +119,7 @@ func TestCompactionIsCheckpointed(t *testing.T) {
 		Turns      int
 		Compaction []int
 		CallIDs    []string `json:"callIds"`
-		Messages   []rulvar.Message
+		Messages   []llm.Message
 	}
 	require.NoError(t, json.Unmarshal(blob[1:], &state))
 	require.Equal(t, []int{2}, state.Compaction)

@@ -12,6 +12,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/journal/faultfs"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -46,7 +47,7 @@ func TestCostOfALongConversation(t *testing.T) {
 	opened := disk.Count(faultfs.SyncDir)
 	calls := turns
 	e := rulvartest.NewEngine(t, rulvar.Config{
-		Store: w, Providers: []rulvar.Provider{rulvartest.NewProvider("test", s)}, Model: "test:m",
+		Store: w, Providers: []llm.Provider{rulvartest.NewProvider("test", s)}, Model: "test:m",
 		Limits: &rulvar.UsageLimits{MaxTurns: turns + 1, MaxToolCalls: &calls},
 	})
 	h, err := rulvar.Run(t.Context(), e, askShip(look), "api", &rulvar.RunOptions{RunID: "r1"})

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -80,7 +81,7 @@ func crashConfig(scripts ...rulvartest.Script) func(string) rulvar.Config {
 	return func(string) rulvar.Config {
 		model := rulvartest.NewProvider("test", scripts...)
 		return rulvar.Config{
-			Providers: []rulvar.Provider{rulvartest.CrashProvider(model)}, Model: "test:m",
+			Providers: []llm.Provider{rulvartest.CrashProvider(model)}, Model: "test:m",
 			Limits: &rulvar.UsageLimits{MaxTurns: turns, MaxToolCalls: &calls},
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -35,7 +36,7 @@ func orchestratedCrashRun() crashRun {
 		name: "an agent that spawns others",
 		config: func(dir string) rulvar.Config {
 			cfg := crashConfig(lead, right)(dir)
-			cfg.Providers = []rulvar.Provider{rulvartest.CrashProvider(newHandleModel(lead, left, right, third, never))}
+			cfg.Providers = []llm.Provider{rulvartest.CrashProvider(newHandleModel(lead, left, right, third, never))}
 			cfg.Profiles = map[string]*rulvar.AgentProfile{
 				"writer":   {Tools: []rulvar.ToolSource{crashTool(dir, writeConfig)}},
 				"deployer": {Tools: []rulvar.ToolSource{crashTool(dir, deployConfig), crashTool(dir, lookConfig)}},

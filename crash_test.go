@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -291,7 +292,7 @@ func (e *crashEnd) laws(t testing.TB) {
 	// A request that was lost with its process is not in the account.
 	for _, en := range e.entries {
 		if en.Kind == "agent" && en.Status == "ok" {
-			var usage rulvar.Usage
+			var usage llm.Usage
 			require.NoError(t, json.Unmarshal(en.Usage, &usage))
 			require.Equal(t, e.turns[*en.Ref]*10, int(usage.InputTokens))
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -36,7 +37,7 @@ func TestDeadlineOfADeletedRun(t *testing.T) {
 // that has its id now.
 func TestDeadlineKnowsItsRun(t *testing.T) {
 	p := park(t, withDeadline(200*time.Millisecond))
-	other := rulvartest.NewEngine(t, rulvar.Config{Store: p.store, Providers: []rulvar.Provider{p.model}, Model: "test:m"})
+	other := rulvartest.NewEngine(t, rulvar.Config{Store: p.store, Providers: []llm.Provider{p.model}, Model: "test:m"})
 	require.NoError(t, other.DeleteRun(p.ctx, "r1"))
 	h, err := rulvar.Run(p.ctx, other, p.w, "api", &rulvar.RunOptions{RunID: "r1"})
 	require.NoError(t, err)

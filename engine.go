@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/isolation"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // Config is what an [Engine] is made of. The zero Config makes an engine that
@@ -24,7 +26,7 @@ type Config struct {
 	// log says once, because such runs die with the process.
 	Store Store
 	// Providers speak to models; their IDs must differ.
-	Providers []Provider
+	Providers []llm.Provider
 	// Model is the default model, "provider:model".
 	Model string
 	// Effort is the default reasoning effort, or "".
@@ -49,7 +51,7 @@ type Config struct {
 	ProviderConcurrency map[string]int
 	// Pricing is what models cost, by model reference. It goes before what the
 	// provider says. RunOptions.BudgetUSD sees only priced models.
-	Pricing map[string]Pricing
+	Pricing map[string]llm.Pricing
 	// ReserveUSD is what an agent must find unspent to be admitted under a
 	// budget. Default 0.5.
 	ReserveUSD float64
@@ -121,7 +123,7 @@ const defaultPollInterval = 200 * time.Millisecond
 type Engine struct {
 	cfg       Config
 	store     Store
-	providers map[string]Provider
+	providers map[string]llm.Provider
 	slots     map[string]slots // by provider
 	log       *slog.Logger
 
@@ -178,7 +180,7 @@ func NewEngine(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-func (e *Engine) provider(ref string) (Provider, string, error) {
+func (e *Engine) provider(ref string) (llm.Provider, string, error) {
 	id, model, err := splitModelRef(ref)
 	if err != nil {
 		return nil, "", err
@@ -221,3 +223,12 @@ func (e *Engine) Close(ctx context.Context) error {
 }
 
 func newID() string { return ulid.MustNew(ulid.Now(), rand.Reader).String() }
+
+// splitModelRef cuts "provider:model" at its first colon.
+func splitModelRef(ref string) (provider, model string, err error) {
+	provider, model, ok := strings.Cut(ref, ":")
+	if !ok || provider == "" || model == "" {
+		return "", "", fmt.Errorf("the model reference %q is not of the form provider:model", ref)
+	}
+	return provider, model, nil
+}

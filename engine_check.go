@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // check refuses a configuration that could only fail later.
 func (e *Engine) check() error {
 	refuse := func(path, msg string) error { return errs.New(errs.Config, "NewEngine", path, msg) }
-	e.providers = make(map[string]Provider, len(e.cfg.Providers))
+	e.providers = make(map[string]llm.Provider, len(e.cfg.Providers))
 	for i, p := range e.cfg.Providers {
 		path := fmt.Sprintf("Providers[%d]", i)
 		if p == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -71,7 +72,7 @@ func TestSuspendApproveElsewhereResume(t *testing.T) {
 	var runs atomic.Int64
 	deploy := deployTool(t, &runs)
 	model := rulvartest.NewProvider("test", shipScript)
-	engine := rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []rulvar.Provider{model}, Model: "test:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []llm.Provider{model}, Model: "test:m"})
 	var asked atomic.Int64
 	h, err := rulvar.Run(ctx, engine, askShip(deploy), "api", &rulvar.RunOptions{RunID: "r1", OnEvent: func(ev rulvar.Event) {
 		if p, ok := ev.Body.(rulvar.ApprovalPending); ok {
@@ -106,7 +107,7 @@ func TestSuspendApproveElsewhereResume(t *testing.T) {
 	require.Equal(t, res.EntryRef, again.SupersededBy)
 
 	fresh := rulvartest.NewProvider("test", shipScript)
-	third := rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []rulvar.Provider{fresh}, Model: "test:m"})
+	third := rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []llm.Provider{fresh}, Model: "test:m"})
 	h, err = rulvar.Resume(ctx, third, askShip(deploy), "r1", nil)
 	require.NoError(t, err)
 	out, err = h.Result(ctx)
@@ -129,7 +130,7 @@ func TestApproveWhileLive(t *testing.T) {
 	ctx := testCtx(t)
 	var runs atomic.Int64
 	model := rulvartest.NewProvider("test", shipScript)
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m"})
 	var h *rulvar.RunHandle[string]
 	ready := make(chan struct{})
 	h, err := rulvar.Run(ctx, engine, askShip(deployTool(t, &runs)), "api", &rulvar.RunOptions{OnEvent: func(ev rulvar.Event) {
@@ -151,7 +152,7 @@ func TestRejectedToolNeverRuns(t *testing.T) {
 	ctx := testCtx(t)
 	var runs atomic.Int64
 	model := rulvartest.NewProvider("test", shipScript)
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m"})
 	w := askShip(deployTool(t, &runs))
 	h, err := rulvar.Run(ctx, engine, w, "api", &rulvar.RunOptions{RunID: "r1"})
 	require.NoError(t, err)
@@ -228,7 +229,7 @@ func TestCancelWhileParked(t *testing.T) {
 	model := rulvartest.NewProvider("test",
 		rulvartest.Script{Prompt: "Ship api", Turns: shipScript.Turns},
 		rulvartest.Script{Prompt: "wait", Turns: []rulvartest.Turn{{Hang: true}}})
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m"})
 	deploy := deployTool(t, &runs)
 	w := rulvar.DefineWorkflow("two", func(c *rulvar.Ctx, _ int) ([]string, error) {
 		return rulvar.Parallel(c,

@@ -10,6 +10,7 @@ import (
 	"github.com/rulvar/rulvar-go/internal/jcs"
 	"github.com/rulvar/rulvar-go/internal/journal"
 	"github.com/rulvar/rulvar-go/internal/replay"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // EscalationOptions give an agent the tool escalate, with which it says that
@@ -155,10 +156,10 @@ func (a *agentRun) biggerBefore(callID string) int {
 	for _, m := range a.state.Messages {
 		for _, p := range m.Parts {
 			switch {
-			case p.Type == PartToolCall && p.Name == toolEscalate && p.ID != callID:
+			case p.Type == llm.PartToolCall && p.Name == toolEscalate && p.ID != callID:
 				var in struct{ Kind string }
 				kinds[p.ID] = json.Unmarshal(p.Args, &in) == nil && in.Kind == scopeBigger
-			case p.Type == PartToolResult && !p.IsError && kinds[p.ID]:
+			case p.Type == llm.PartToolResult && !p.IsError && kinds[p.ID]:
 				n++
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -21,7 +22,7 @@ func escalate(kind string) rulvartest.Call {
 func escalating(t *testing.T, cfg rulvar.Config, opts *rulvar.EscalationOptions, turns ...rulvartest.Turn) (*rulvar.Engine, *rulvartest.Provider, *rulvar.Workflow[int, rulvar.AgentResult[string]]) {
 	t.Helper()
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: turns})
-	cfg.Providers, cfg.Model = []rulvar.Provider{model}, "test:m"
+	cfg.Providers, cfg.Model = []llm.Provider{model}, "test:m"
 	return rulvartest.NewEngine(t, cfg), model, rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ int) (rulvar.AgentResult[string], error) {
 		return rulvar.AgentFull[string](c, "go", &rulvar.AgentOptions{Escalation: opts})
 	})
@@ -58,7 +59,7 @@ func TestEscalationEndsTheAgent(t *testing.T) {
 
 func TestEscalationIsRefusedBeforeMinSpend(t *testing.T) {
 	ctx := testCtx(t)
-	engine, model, w := escalating(t, rulvar.Config{Pricing: map[string]rulvar.Pricing{"test:m": {InputUSD: 1, OutputUSD: 1}}}, &rulvar.EscalationOptions{MinSpendUSD: 0.00002},
+	engine, model, w := escalating(t, rulvar.Config{Pricing: map[string]llm.Pricing{"test:m": {InputUSD: 1, OutputUSD: 1}}}, &rulvar.EscalationOptions{MinSpendUSD: 0.00002},
 		do(escalate("scope_bigger")), do(rulvartest.Call{ID: "again", Tool: "escalate", Args: escalate("scope_bigger").Args}))
 	h, err := rulvar.Run(ctx, engine, w, 0, nil)
 	require.NoError(t, err)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"log/slog"
 	"time"
+
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // Event is something that happened in a run: an envelope and a body. Events
@@ -35,7 +37,7 @@ type RunStarted struct {
 // RunEnded ends a segment.
 type RunEnded struct {
 	Status RunStatus `json:"status"`
-	Usage  Usage     `json:"usage"`
+	Usage  llm.Usage `json:"usage"`
 }
 
 // PhaseStarted begins a named phase of the workflow.
@@ -63,17 +65,17 @@ type AgentEnded struct {
 	AgentType string      `json:"agentType"`
 	Label     string      `json:"label,omitempty"`
 	Status    AgentStatus `json:"status"`
-	Usage     Usage       `json:"usage"`
+	Usage     llm.Usage   `json:"usage"`
 	EntryRef  int64       `json:"entryRef"`
 }
 
 // AgentFailed says that a request of an agent failed.
 type AgentFailed struct {
-	AgentType string    `json:"agentType"`
-	Label     string    `json:"label,omitempty"`
-	Kind      ErrorKind `json:"kind"`
-	Message   string    `json:"message"`
-	WillRetry bool      `json:"willRetry"`
+	AgentType string        `json:"agentType"`
+	Label     string        `json:"label,omitempty"`
+	Kind      llm.ErrorKind `json:"kind"`
+	Message   string        `json:"message"`
+	WillRetry bool          `json:"willRetry"`
 }
 
 // AgentDelta brings text of a model as it arrives. Only with
@@ -94,7 +96,7 @@ type BudgetUpdated struct {
 	// CommittedReserveUSD is set aside for agents at work.
 	CommittedReserveUSD float64 `json:"committedReserveUsd"`
 	// Usage is what the agent has used so far.
-	Usage Usage `json:"usage"`
+	Usage llm.Usage `json:"usage"`
 }
 
 // ToolStarted says that a call is about to be judged.

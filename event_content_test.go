@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -44,8 +45,8 @@ func TestEventContent(t *testing.T) {
 
 // After each answer of a model it is told what is spent and what is left.
 func TestBudgetEvents(t *testing.T) {
-	p := runProbe(t, rulvar.Config{Pricing: map[string]rulvar.Pricing{"test:m": {InputUSD: 1, OutputUSD: 10}}}, nil,
-		rulvartest.Turn{Text: "done", Usage: &rulvar.Usage{InputTokens: 1000, OutputTokens: 100}})
+	p := runProbe(t, rulvar.Config{Pricing: map[string]llm.Pricing{"test:m": {InputUSD: 1, OutputUSD: 10}}}, nil,
+		rulvartest.Turn{Text: "done", Usage: &llm.Usage{InputTokens: 1000, OutputTokens: 100}})
 	require.NoError(t, p.err)
 	var told []rulvar.BudgetUpdated
 	for _, ev := range p.events {

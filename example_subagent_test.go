@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -28,7 +29,7 @@ func ExampleOrchestrate() {
 		rulvartest.Script{Prompt: "Read the changes.", Turns: []rulvartest.Turn{{Text: "tax was added on Monday"}}})
 	ctx := context.Background()
 	engine, err := rulvar.NewEngine(rulvar.Config{
-		Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{model}, Model: "local:any",
+		Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{model}, Model: "local:any",
 		Profiles: map[string]*rulvar.AgentProfile{"researcher": {Description: "Reads and reports."}},
 	})
 	if err != nil {

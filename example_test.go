@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -27,7 +28,7 @@ func Example() {
 		{Text: "I said hello to Ada."},
 	}})
 	ctx := context.Background()
-	engine, err := rulvar.NewEngine(rulvar.Config{Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{model}, Model: "local:any"})
+	engine, err := rulvar.NewEngine(rulvar.Config{Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{model}, Model: "local:any"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -62,7 +63,7 @@ func ExampleEngine_Resolve() {
 	}})
 	ctx := context.Background()
 	store := rulvar.NewMemoryStore()
-	engine, _ := rulvar.NewEngine(rulvar.Config{Store: store, Providers: []rulvar.Provider{model}, Model: "local:any"})
+	engine, _ := rulvar.NewEngine(rulvar.Config{Store: store, Providers: []llm.Provider{model}, Model: "local:any"})
 	run, _ := rulvar.Run(ctx, engine, ship, "api", &rulvar.RunOptions{RunID: "r1"})
 	outcome, _ := run.Result(ctx)
 	fmt.Println(outcome.Status)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -38,7 +39,7 @@ func faultPolicyGone(t *testing.T) {
 	var runs atomic.Int64
 	plain := literalTool(t, rulvar.ToolConfig{Name: "deploy", Risk: rulvar.RiskExecute}, deploySchema, &runs, "done")
 	engine := func(p *rulvar.PermissionConfig) *rulvar.Engine {
-		return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []rulvar.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m", Permissions: p})
+		return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []llm.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m", Permissions: p})
 	}
 	h, err := rulvar.Run(ctx, engine(&rulvar.PermissionConfig{Ask: []rulvar.Rule{rulvar.ToolRule("deploy")}}), askShip(plain), "api", &rulvar.RunOptions{RunID: "r1"})
 	require.NoError(t, err)
@@ -93,7 +94,7 @@ func scriptedTurn(t *testing.T, tools []rulvar.ToolSource, calls ...rulvartest.C
 	t.Helper()
 	ctx := testCtx(t)
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{{Calls: calls}, {Text: "done"}}})
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m"})
 	h, err := rulvar.Run(ctx, engine, askShip(tools...), "api", &rulvar.RunOptions{RunID: "r1"})
 	for range 5 {
 		require.NoError(t, err)
@@ -131,7 +132,7 @@ func faultSiblingResults(t *testing.T) {
 	last := requests[1].Messages[len(requests[1].Messages)-1]
 	var ids []string
 	for _, p := range last.Parts {
-		require.Equal(t, rulvar.PartToolResult, p.Type)
+		require.Equal(t, llm.PartToolResult, p.Type)
 		require.False(t, p.IsError)
 		ids = append(ids, p.ID)
 	}
@@ -152,7 +153,7 @@ func faultToldTooEarly(t *testing.T) {
 	file := fileStore(t)
 	var runs atomic.Int64
 	approver := rulvartest.NewEngine(t, rulvar.Config{Store: file})
-	engine := rulvartest.NewEngine(t, rulvar.Config{Store: slowStore{file}, Providers: []rulvar.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Store: slowStore{file}, Providers: []llm.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m"})
 	answered := make(chan error, 1)
 	h, err := rulvar.Run(ctx, engine, askShip(deployTool(t, &runs)), "api", &rulvar.RunOptions{RunID: "r1", OnEvent: func(ev rulvar.Event) {
 		if b, ok := ev.Body.(rulvar.ApprovalPending); ok {
@@ -210,7 +211,7 @@ func (s failingApprovals) AppendAll(ctx context.Context, runID string, entries [
 func faultNotWritten(t *testing.T) {
 	ctx := testCtx(t)
 	var runs, asked atomic.Int64
-	engine := rulvartest.NewEngine(t, rulvar.Config{Store: failingApprovals{rulvar.NewMemoryStore()}, Providers: []rulvar.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m", Logger: quietLog()})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Store: failingApprovals{rulvar.NewMemoryStore()}, Providers: []llm.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m", Logger: quietLog()})
 	h, err := rulvar.Run(ctx, engine, askShip(deployTool(t, &runs)), "api", &rulvar.RunOptions{OnEvent: func(ev rulvar.Event) {
 		if _, ok := ev.Body.(rulvar.ApprovalPending); ok {
 			asked.Add(1)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -18,9 +19,9 @@ import (
 // next resume takes the good end.
 func faultPaidAgain(t *testing.T) {
 	ctx := testCtx(t)
-	broken := &rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: "broken"}
+	broken := &llm.Error{Kind: llm.KindTerminal, Message: "broken"}
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{{Text: "good", Errs: []error{broken}}}})
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m"})
 	w := rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ int) (string, error) {
 		text, err := rulvar.Agent[string](c, "go", nil)
 		if err != nil {
@@ -79,7 +80,7 @@ func faultBlobNames(t *testing.T) {
 	said := func(prompt string) rulvartest.Script {
 		return rulvartest.Script{Prompt: prompt, Turns: []rulvartest.Turn{{Text: "answer to " + prompt}}}
 	}
-	engine := rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []rulvar.Provider{rulvartest.NewProvider("test", said("AAA"), said("BBB"))}, Model: "test:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []llm.Provider{rulvartest.NewProvider("test", said("AAA"), said("BBB"))}, Model: "test:m"})
 	w := rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ int) ([]string, error) {
 		a, err := rulvar.AgentFull[string](c, "AAA", nil)
 		if err != nil {
@@ -111,12 +112,12 @@ func faultBlobNames(t *testing.T) {
 // crowd counts the requests that are under way, and makes each of them last as
 // long as the scheduler likes.
 type crowd struct {
-	rulvar.Provider
+	llm.Provider
 	now, most atomic.Int64
 }
 
-func (p *crowd) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
-	return func(yield func(rulvar.StreamEvent, error) bool) {
+func (p *crowd) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
+	return func(yield func(llm.StreamEvent, error) bool) {
 		n := p.now.Add(1)
 		defer p.now.Add(-1)
 		for most := p.most.Load(); n > most && !p.most.CompareAndSwap(most, n); most = p.most.Load() {
@@ -131,7 +132,7 @@ func faultOneTooMany(t *testing.T) {
 	ctx := testCtx(t)
 	p := &crowd{Provider: rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{{Text: "x"}}})}
 	engine := rulvartest.NewEngine(t, rulvar.Config{
-		Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{p}, Model: "test:m", Concurrency: 3,
+		Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{p}, Model: "test:m", Concurrency: 3,
 	})
 	w := rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ int) ([]string, error) {
 		branches := make([]func(*rulvar.Ctx) (string, error), 200)
@@ -152,7 +153,7 @@ func faultBranchModel(t *testing.T) {
 	ctx := testCtx(t)
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{{Text: "x"}}})
 	engine := rulvartest.NewEngine(t, rulvar.Config{
-		Providers: []rulvar.Provider{model}, Model: "test:small",
+		Providers: []llm.Provider{model}, Model: "test:small",
 		Profiles: map[string]*rulvar.AgentProfile{"big": {Model: "test:big"}},
 	})
 	ask := func(kind string) func(*rulvar.Ctx) (string, error) {
@@ -174,7 +175,7 @@ func faultBranchModel(t *testing.T) {
 	require.NoError(t, err)
 	asked := map[string]int{}
 	for _, r := range model.Requests() {
-		asked[r.Agent.Type+" "+r.Model]++
+		asked[r.AgentType+" "+r.Model]++
 	}
 	require.Equal(t, map[string]int{" small": 2, "big big": 2}, asked)
 }

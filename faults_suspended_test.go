@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -17,7 +18,7 @@ import (
 func faultBodyReturns(t *testing.T) {
 	ctx := testCtx(t)
 	var runs atomic.Int64
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m"})
 	asked, left := make(chan struct{}), make(chan struct{})
 	deploy := deployTool(t, &runs)
 	w := rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ int) (string, error) {
@@ -55,7 +56,7 @@ func faultDeadlineTold(t *testing.T) {
 	}
 	store := fileStore(t)
 	engine := rulvartest.NewEngine(t, rulvar.Config{
-		Store: store, Providers: []rulvar.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m",
+		Store: store, Providers: []llm.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m",
 		Permissions: &rulvar.PermissionConfig{ApprovalDeadline: time.Hour},
 	})
 	w := askShip(deployTool(t, nil))

@@ -9,6 +9,7 @@ import (
 	"github.com/rulvar/rulvar-go/internal/jcs"
 	"github.com/rulvar/rulvar-go/internal/journal"
 	"github.com/rulvar/rulvar-go/internal/replay"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // gate does what the chain has said, after what the journal holds about this
@@ -99,7 +100,7 @@ func (j *toolJob) earlierCalls(key string) int {
 	n := 0
 	for _, m := range j.a.state.Messages {
 		for _, p := range m.Parts {
-			if p.Type != PartToolCall || p.Name != j.call.Name {
+			if p.Type != llm.PartToolCall || p.Name != j.call.Name {
 				continue
 			}
 			if p.ID == j.call.ID {

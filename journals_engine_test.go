@@ -11,6 +11,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/jcs"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // fixturePolicy is a layer of policy as the scenarios write it: rules as in
@@ -42,7 +43,7 @@ type fixtureProfile struct {
 // workflow's calls: when requests are sent again is the engine's to say here.
 func (x *fixtureRun) config() (rulvar.Config, error) {
 	cfg := rulvar.Config{
-		Store: x.store, Providers: []rulvar.Provider{x.model}, Logger: slog.New(slog.DiscardHandler),
+		Store: x.store, Providers: []llm.Provider{x.model}, Logger: slog.New(slog.DiscardHandler),
 		OnCorruptCheckpoint: x.onCorrupt, PollInterval: 5 * time.Millisecond,
 		Retry: &rulvar.RetryPolicy{Attempts: 3, Initial: time.Millisecond, Max: time.Millisecond},
 	}

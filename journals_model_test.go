@@ -7,7 +7,7 @@ import (
 	"iter"
 	"sync"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // fixtureModel is the scripted model of a segment. Unlike rulvartest's it
@@ -19,7 +19,7 @@ type fixtureModel struct {
 	script  []fixtureScript
 	// onCall is told of the n-th request, from 1, before it is answered. An
 	// error is the answer.
-	onCall func(ctx context.Context, n int, req *rulvar.Request) error
+	onCall func(ctx context.Context, n int, req *llm.Request) error
 
 	mu       sync.Mutex
 	position []int
@@ -32,24 +32,24 @@ func newFixtureModel(adapter fixtureAdapter, script []fixtureScript) *fixtureMod
 
 func (m *fixtureModel) ID() string { return m.adapter.ID }
 
-func (m *fixtureModel) Capabilities(string) rulvar.Capabilities {
+func (m *fixtureModel) Capabilities(string) llm.Capabilities {
 	c := m.adapter.Caps
-	caps := rulvar.Capabilities{
-		StructuredOutput: rulvar.StructuredOutputTier(c.StructuredOutput), ContextWindow: c.ContextWindow,
+	caps := llm.Capabilities{
+		StructuredOutput: llm.StructuredOutputTier(c.StructuredOutput), ContextWindow: c.ContextWindow,
 		MaxOutputTokens: c.MaxOutputTokens, RetentionKey: m.adapter.Provider,
 	}
 	if p := c.Pricing; p != nil {
-		caps.Pricing = &rulvar.Pricing{InputUSD: p.InputUsdPerMTok, OutputUSD: p.OutputUsdPerMTok, CacheReadUSD: p.CacheReadUsdPerMTok, CacheWriteUSD: p.CacheWriteUsdPerMTok}
+		caps.Pricing = &llm.Pricing{InputUSD: p.InputUsdPerMTok, OutputUSD: p.OutputUsdPerMTok, CacheReadUSD: p.CacheReadUsdPerMTok, CacheWriteUSD: p.CacheWriteUsdPerMTok}
 	}
 	return caps
 }
 
-func (m *fixtureModel) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
-	return func(yield func(rulvar.StreamEvent, error) bool) {
+func (m *fixtureModel) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
+	return func(yield func(llm.StreamEvent, error) bool) {
 		n, turn := m.next(req)
 		err := m.onCall(ctx, n, req)
 		if err == nil && turn == nil {
-			err = &rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: "script exhausted"}
+			err = &llm.Error{Kind: llm.KindTerminal, Message: "script exhausted"}
 		}
 		if err == nil && turn.Hang {
 			<-ctx.Done()
@@ -57,10 +57,10 @@ func (m *fixtureModel) Stream(ctx context.Context, req *rulvar.Request) iter.Seq
 		}
 		if err == nil && turn.Error != nil {
 			e := turn.Error
-			err = &rulvar.ProviderError{Kind: rulvar.ErrorKind(e.Data.Kind), Message: e.Message, Retryable: e.Retryable}
+			err = &llm.Error{Kind: llm.ErrorKind(e.Data.Kind), Message: e.Message, Retryable: e.Retryable}
 		}
 		if err != nil {
-			yield(rulvar.StreamEvent{}, err)
+			yield(llm.StreamEvent{}, err)
 			return
 		}
 		for _, ev := range turn.events(m.adapter.DefaultUsage) {
@@ -73,7 +73,7 @@ func (m *fixtureModel) Stream(ctx context.Context, req *rulvar.Request) iter.Seq
 
 // next records a request and takes the turn that answers it; nil where there
 // is none.
-func (m *fixtureModel) next(req *rulvar.Request) (n int, turn *fixtureTurn) {
+func (m *fixtureModel) next(req *llm.Request) (n int, turn *fixtureTurn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.requests = append(m.requests, requestFacts(req))
@@ -99,8 +99,8 @@ func (m *fixtureModel) unused() int {
 	return n
 }
 
-func matchesFixture(match map[string]string, req *rulvar.Request) bool {
-	have := map[string]string{"prompt": firstUserText(req.Messages), "agentType": req.Agent.Type, "label": req.Agent.Label}
+func matchesFixture(match map[string]string, req *llm.Request) bool {
+	have := map[string]string{"prompt": firstUserText(req.Messages), "agentType": req.AgentType, "label": req.AgentLabel}
 	for name, want := range match {
 		if got, known := have[name]; !known || got != want {
 			return false
@@ -109,35 +109,35 @@ func matchesFixture(match map[string]string, req *rulvar.Request) bool {
 	return true
 }
 
-func firstUserText(messages []rulvar.Message) string {
+func firstUserText(messages []llm.Message) string {
 	for _, m := range messages {
-		if m.Role == rulvar.RoleUser && len(m.Parts) > 0 {
+		if m.Role == llm.RoleUser && len(m.Parts) > 0 {
 			return m.Parts[0].Text
 		}
 	}
 	return ""
 }
 
-func (t *fixtureTurn) events(defaults map[string]int64) []rulvar.StreamEvent {
-	var out []rulvar.StreamEvent
+func (t *fixtureTurn) events(defaults map[string]int64) []llm.StreamEvent {
+	var out []llm.StreamEvent
 	for _, block := range t.RetainedParts {
-		out = append(out, rulvar.StreamEvent{Type: rulvar.StreamRaw, Block: block})
+		out = append(out, llm.StreamEvent{Type: llm.StreamRaw, Block: block})
 	}
 	text := string(t.JSON)
 	if t.Text != nil {
 		text = *t.Text
 	}
 	if text != "" {
-		out = append(out, rulvar.StreamEvent{Type: rulvar.StreamText, Text: text})
+		out = append(out, llm.StreamEvent{Type: llm.StreamText, Text: text})
 	}
 	for _, c := range t.ToolCalls {
-		out = append(out, rulvar.StreamEvent{Type: rulvar.StreamToolCall, ID: c.ID, Name: c.Name, Arguments: sentArguments(c.Args)})
+		out = append(out, llm.StreamEvent{Type: llm.StreamToolCall, ID: c.ID, Name: c.Name, Arguments: sentArguments(c.Args)})
 	}
-	end := rulvar.StreamEvent{Type: rulvar.StreamFinish, Finish: rulvar.FinishStop, Usage: fixtureUsage(defaults, t.Usage)}
+	end := llm.StreamEvent{Type: llm.StreamFinish, Finish: llm.FinishStop, Usage: fixtureUsage(defaults, t.Usage)}
 	if len(t.ToolCalls) > 0 {
-		end.Finish = rulvar.FinishToolCalls
+		end.Finish = llm.FinishToolCalls
 	}
-	var finish struct{ Reason rulvar.FinishReason }
+	var finish struct{ Reason llm.FinishReason }
 	if json.Unmarshal(t.Finish, &finish.Reason) == nil || json.Unmarshal(t.Finish, &finish) == nil {
 		end.Finish = finish.Reason
 	}
@@ -156,8 +156,8 @@ func sentArguments(args json.RawMessage) string {
 	return string(args)
 }
 
-func fixtureUsage(layers ...map[string]int64) rulvar.Usage {
-	var u rulvar.Usage
+func fixtureUsage(layers ...map[string]int64) llm.Usage {
+	var u llm.Usage
 	for _, l := range layers {
 		for name, n := range l {
 			switch name {
@@ -178,7 +178,7 @@ func fixtureUsage(layers ...map[string]int64) rulvar.Usage {
 }
 
 // requestFacts is what of a request must agree with the recorded ones.
-func requestFacts(req *rulvar.Request) map[string]any {
+func requestFacts(req *llm.Request) map[string]any {
 	tools, roles := []string{}, []string{}
 	for _, t := range req.Tools {
 		tools = append(tools, t.Name)
@@ -190,7 +190,7 @@ func requestFacts(req *rulvar.Request) map[string]any {
 		"model": req.Model, "prompt": firstUserText(req.Messages), "roles": roles, "tools": tools,
 		"lastMessage": req.Messages[len(req.Messages)-1],
 	}
-	for name, value := range map[string]string{"agentType": req.Agent.Type, "label": req.Agent.Label, "toolChoice": req.ToolChoice} {
+	for name, value := range map[string]string{"agentType": req.AgentType, "label": req.AgentLabel, "toolChoice": req.ToolChoice} {
 		if value != "" {
 			facts[name] = value
 		}

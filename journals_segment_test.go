@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // fixtureRun performs one segment of a scenario as a process of its own would:
@@ -156,8 +157,8 @@ func (x *fixtureRun) start(ctx context.Context) (*rulvar.RunHandle[json.RawMessa
 }
 
 // modelCalled stops or cancels the segment at the request that it names.
-func (x *fixtureRun) modelCalled(ctx context.Context, n int, req *rulvar.Request) error {
-	if s := x.seg.Stop; s != nil && s.At == "modelCall" && (s.AgentType == "" || s.AgentType == req.Agent.Type) {
+func (x *fixtureRun) modelCalled(ctx context.Context, n int, req *llm.Request) error {
+	if s := x.seg.Stop; s != nil && s.At == "modelCall" && (s.AgentType == "" || s.AgentType == req.AgentType) {
 		here := s.N == n
 		if at := x.stopsAt; at != nil {
 			here = at.Prompt == firstUserText(req.Messages) && at.MessageCount == len(req.Messages)

@@ -18,6 +18,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/journal/faultfs"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // life is a run of the kill matrix within this process, on a disk in memory:
@@ -104,7 +105,7 @@ func (l *life) process() (result string, err error) {
 	}
 	cfg := l.run.config(l.dir)
 	cfg.Store = &toldStore{disk, l}
-	cfg.Providers = []rulvar.Provider{pointedProvider{cfg.Providers[0], l}}
+	cfg.Providers = []llm.Provider{pointedProvider{cfg.Providers[0], l}}
 	cfg.Logger = quietLog()
 	engine, err := rulvar.NewEngine(cfg)
 	if err != nil {
@@ -218,14 +219,14 @@ func (s *toldStore) Lock(ctx context.Context, runID, owner string) (*rulvar.RunL
 
 // pointedProvider notes the points of rulvartest.CrashProvider.
 type pointedProvider struct {
-	rulvar.Provider
+	llm.Provider
 	life *life
 }
 
-func (p pointedProvider) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
+func (p pointedProvider) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
 	turn := 1
 	for _, m := range req.Messages {
-		if m.Role == rulvar.RoleAssistant {
+		if m.Role == llm.RoleAssistant {
 			turn++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // agentRun is one agent at work. It belongs to the goroutine of the Ctx that
@@ -31,7 +32,7 @@ type agentRun struct {
 	tree             *agentTree // nil without worktree isolation
 	tools            []*Tool
 	byName           map[string]*Tool
-	declared         []ToolDeclaration
+	declared         []llm.ToolDeclaration
 	chain            *PermissionChain
 	basePath         string             // of who has called the agent, for an approver
 	escalation       *EscalationOptions // nil where it cannot escalate
@@ -43,8 +44,8 @@ type agentRun struct {
 	resumed bool // state comes from a checkpoint
 	saved   bool // a checkpoint exists
 
-	lastUsage    Usage // of the loop's last answer
-	noCompaction bool  // a summary has failed
+	lastUsage    llm.Usage // of the loop's last answer
+	noCompaction bool      // a summary has failed
 }
 
 func (a *agentRun) emit(replayed bool, body EventBody) {
@@ -86,8 +87,8 @@ func (a *agentRun) run() (agentOutcome, error) {
 	}
 }
 
-func (a *agentRun) firstMessages() []Message {
-	return []Message{{Role: RoleUser, Parts: []Part{TextPart(a.prompt)}}}
+func (a *agentRun) firstMessages() []llm.Message {
+	return []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.TextPart(a.prompt)}}}
 }
 
 // turn asks the model once and does what it says.
@@ -147,7 +148,7 @@ func (a *agentRun) ask(q *question) (modelReply, *ending) {
 		// It is recorded as cancelled, so that a run with a higher ceiling can
 		// begin it again.
 		a.state.Turns--
-		return reply, &ending{agentOutcome{status: AgentCancelled, err: agentError(AgentCancelled, KindBudget, err.Error(), false)}, err}
+		return reply, &ending{agentOutcome{status: AgentCancelled, err: agentError(AgentCancelled, llm.KindBudget, err.Error(), false)}, err}
 	default:
 		return reply, &ending{out: a.failed(err)}
 	}
@@ -160,10 +161,10 @@ func (a *agentRun) ask(q *question) (modelReply, *ending) {
 // refused ends an agent whose model does not answer.
 func (a *agentRun) refused(r *modelReply) *ending {
 	switch r.finish {
-	case FinishRefusal:
-		return &ending{out: a.failed(&ProviderError{Kind: KindTerminal, Message: "the model refused"})}
-	case FinishContextWindow:
-		return &ending{out: a.failed(&ProviderError{Kind: KindTerminal, Message: "the conversation is larger than the model's context window"})}
+	case llm.FinishRefusal:
+		return &ending{out: a.failed(&llm.Error{Kind: llm.KindTerminal, Message: "the model refused"})}
+	case llm.FinishContextWindow:
+		return &ending{out: a.failed(&llm.Error{Kind: llm.KindTerminal, Message: "the conversation is larger than the model's context window"})}
 	}
 	return nil
 }
@@ -199,19 +200,19 @@ func (a *agentRun) limited(msg string) agentOutcome {
 }
 
 func (a *agentRun) failed(err error) agentOutcome {
-	pe := asProviderError(err)
+	pe := asModelError(err)
 	return agentOutcome{status: AgentErrored, err: agentError(AgentErrored, pe.Kind, pe.Message, pe.Retryable)}
 }
 
-func asProviderError(err error) *ProviderError {
-	if pe, ok := errors.AsType[*ProviderError](err); ok {
+func asModelError(err error) *llm.Error {
+	if pe, ok := errors.AsType[*llm.Error](err); ok {
 		return pe
 	}
-	return &ProviderError{Kind: KindTransport, Message: err.Error(), Retryable: true, Err: err}
+	return &llm.Error{Kind: llm.KindTransport, Message: err.Error(), Retryable: true, Err: err}
 }
 
 // account books what the model that serves a role has used.
-func (a *agentRun) account(l *modelLine, u Usage) {
+func (a *agentRun) account(l *modelLine, u llm.Usage) {
 	ref := l.served().ref
 	if err := a.seg.budget.book(ref, u); err != nil {
 		a.log("what a request has cost is not known", "model", ref, "error", err)

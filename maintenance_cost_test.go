@@ -13,6 +13,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/journal/faultfs"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -188,7 +189,7 @@ func TestSyncsOfARun(t *testing.T) {
 			m := &meter{Store: diskStore(t, disk), disk: disk}
 			greet := rulvartest.Script{Prompt: "Greet", Turns: []rulvartest.Turn{{Text: "hi"}}}
 			c.config.Store, c.config.Model = m, "test:m"
-			c.config.Providers = []rulvar.Provider{rulvartest.NewProvider("test", lookScript, shipScript, greet)}
+			c.config.Providers = []llm.Provider{rulvartest.NewProvider("test", lookScript, shipScript, greet)}
 			e := rulvartest.NewEngine(t, c.config)
 			w := rulvar.DefineWorkflow("w", func(ctx *rulvar.Ctx, _ int) (int, error) { return 0, c.body(ctx) })
 			settles := func(h *rulvar.RunHandle[int], err error, cost int) (rulvar.Outcome[int], string) {

@@ -18,6 +18,7 @@ import (
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/journal"
 	"github.com/rulvar/rulvar-go/internal/journal/faultfs"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -68,7 +69,7 @@ func keep(t *testing.T) *keptRun {
 
 // over makes an engine over a store.
 func (k *keptRun) over(t *testing.T, store rulvar.Store) *rulvar.Engine {
-	return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []rulvar.Provider{k.model}, Model: "test:m"})
+	return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []llm.Provider{k.model}, Model: "test:m"})
 }
 
 // finish approves what waits and resumes the run to its end.

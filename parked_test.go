@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -165,7 +166,7 @@ func newParkedFleet(t *testing.T, dir string) *parkedFleet {
 	}})
 	p.engine = must(rulvar.NewEngine(rulvar.Config{
 		Store:     must(rulvar.OpenFileStore(filepath.Join(dir, "runs"), nil)),
-		Providers: []rulvar.Provider{model}, Model: "test:m",
+		Providers: []llm.Provider{model}, Model: "test:m",
 	}))
 	p.workflow = rulvar.DefineWorkflow("parked", func(c *rulvar.Ctx, held bool) (string, error) {
 		agent := func(c *rulvar.Ctx) (string, error) {

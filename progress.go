@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // Progress returns a listener for RunOptions.OnEvent that shows a person how
@@ -53,7 +55,7 @@ type agentProgress struct {
 	status            AgentStatus // "" while it works
 	stopped           RunStatus   // how the run ended before it did
 	replayed          bool
-	usage             Usage
+	usage             llm.Usage
 	calls             []*callProgress // the last ones
 	made              int             // calls so far
 }
@@ -287,7 +289,7 @@ func (r *runProgress) title() string {
 
 // account is what the run has used and cost, so far as it is known.
 func (r *runProgress) account() string {
-	var u Usage
+	var u llm.Usage
 	for _, a := range r.agents {
 		u = u.Add(a.usage)
 	}
@@ -298,7 +300,7 @@ func (r *runProgress) account() string {
 	return text
 }
 
-func tokensText(u Usage) string {
+func tokensText(u llm.Usage) string {
 	if u.InputTokens == 0 && u.OutputTokens == 0 {
 		return ""
 	}

@@ -12,6 +12,8 @@ import (
 	"unicode"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // told makes the events of one run out of bodies, a second apart.
@@ -38,14 +40,14 @@ func story() []Event {
 		{"s0", false, RunStarted{Workflow: "ship"}},
 		{"s1", false, PhaseStarted{Phase: "check"}},
 		{"s9", true, AgentStarted{AgentType: "planner", Model: "local:m"}},
-		{"s9", true, AgentEnded{AgentType: "planner", Status: AgentOK, Usage: Usage{InputTokens: 5, OutputTokens: 1}}},
+		{"s9", true, AgentEnded{AgentType: "planner", Status: AgentOK, Usage: llm.Usage{InputTokens: 5, OutputTokens: 1}}},
 		{"s2", false, AgentStarted{AgentType: "reviewer", Label: "one", Model: "local:m"}},
-		{"s2", false, BudgetUpdated{SpentUSD: 0.0123, Usage: Usage{InputTokens: 300, OutputTokens: 20}}},
+		{"s2", false, BudgetUpdated{SpentUSD: 0.0123, Usage: llm.Usage{InputTokens: 300, OutputTokens: 20}}},
 		{"s2", false, ToolStarted{ToolName: "search", ToolCallID: "c1"}},
 		{"s2", false, ToolEnded{ToolName: "search", ToolCallID: "c1", Outcome: ToolOK, Verdict: VerdictAllow, DecidedBy: DecidedByDefault, DurationMs: 12}},
 		{"s2", false, ToolStarted{ToolName: "rm", ToolCallID: "c2"}},
 		{"s2", false, ToolEnded{ToolName: "rm", ToolCallID: "c2", Outcome: ToolDenied, Verdict: VerdictDeny, DecidedBy: DecidedByDenyRule, Rule: rule, Reason: "engine.deny[0] matches"}},
-		{"s2", false, AgentFailed{Kind: KindOverloaded, Message: "busy\x1b[2J", WillRetry: true}},
+		{"s2", false, AgentFailed{Kind: llm.KindOverloaded, Message: "busy\x1b[2J", WillRetry: true}},
 		{"s2", false, ToolStarted{ToolName: "deploy", ToolCallID: "c3"}},
 		{"s2", false, ApprovalPending{ToolName: "deploy", ToolCallID: "c3", EntryRef: 7, Key: "approval:7", Reason: "the tool needs approval"}},
 		{"s0", false, PolicyWarning{Message: "a rule names no tool of this agent", Rule: rule}},

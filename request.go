@@ -9,17 +9,18 @@ import (
 	"unicode/utf8"
 
 	"github.com/rulvar/rulvar-go/internal/jcs"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // modelReply is one answer of a model.
 type modelReply struct {
 	text   string
-	raw    []Part // private blocks, kept at the head of the message
+	raw    []llm.Part // private blocks, kept at the head of the message
 	calls  []pendingCall
 	forced *pendingCall // the call of emitTool that is the answer
-	finish FinishReason
-	usage  Usage // of all attempts at the answer
-	last   Usage // of this one
+	finish llm.FinishReason
+	usage  llm.Usage // of all attempts at the answer
+	last   llm.Usage // of this one
 }
 
 // keepForced drops the calls of a model that has no tools, since every call in
@@ -35,22 +36,22 @@ func (r *modelReply) keepForced(typed bool) {
 	}
 }
 
-func (r *modelReply) message() Message {
-	parts := append([]Part{}, r.raw...)
+func (r *modelReply) message() llm.Message {
+	parts := append([]llm.Part{}, r.raw...)
 	if r.text != "" {
-		parts = append(parts, TextPart(r.text))
+		parts = append(parts, llm.TextPart(r.text))
 	}
 	for _, c := range r.calls {
-		parts = append(parts, Part{Type: PartToolCall, ID: c.ID, Name: c.Name, Args: c.Args})
+		parts = append(parts, llm.Part{Type: llm.PartToolCall, ID: c.ID, Name: c.Name, Args: c.Args})
 	}
-	return Message{Role: RoleAssistant, Parts: parts}
+	return llm.Message{Role: llm.RoleAssistant, Parts: parts}
 }
 
 // question is what an agent asks a model for: a turn of its loop, or one of the
 // requests that only some agents make.
 type question struct {
 	line     *modelLine
-	messages []Message
+	messages []llm.Message
 	schema   *compiledSchema // of the answer; nil is text
 	quiet    bool            // no tool may be called; the tools are declared all the same
 }
@@ -59,14 +60,14 @@ type question struct {
 // that may pass.
 func (a *agentRun) request(q *question) (modelReply, error) {
 	if open, err := checkMessages(q.messages); err != nil || len(open) > 0 {
-		return modelReply{}, &ProviderError{Kind: KindTerminal, Message: fmt.Sprintf("the conversation is broken: %v, %d calls without a result", err, len(open))}
+		return modelReply{}, &llm.Error{Kind: llm.KindTerminal, Message: fmt.Sprintf("the conversation is broken: %v, %d calls without a result", err, len(open))}
 	}
 	policy := RetryPolicy{}
 	if a.seg.e.cfg.Retry != nil {
 		policy = *a.seg.e.cfg.Retry
 	}
 	policy = policy.withDefaults()
-	var spent Usage
+	var spent llm.Usage
 	for attempt := 1; ; attempt++ {
 		req, err := a.buildRequest(q)
 		if err != nil {
@@ -81,14 +82,14 @@ func (a *agentRun) request(q *question) (modelReply, error) {
 		if _, lost := errors.AsType[unrecorded](err); lost {
 			return reply, err
 		}
-		pe := asProviderError(err)
+		pe := asModelError(err)
 		again := pe.Retryable && attempt < policy.Attempts
 		next := !again && q.line.mayFallBack(pe)
 		a.emit(false, AgentFailed{AgentType: a.info.Type, Label: a.info.Label, Kind: pe.Kind, Message: pe.Message, WillRetry: again || next})
 		switch {
 		case next:
 			a.account(q.line, spent)
-			spent = Usage{}
+			spent = llm.Usage{}
 			*q.line.at++
 			attempt = 0
 			a.log("another model serves the agent", "model", q.line.served().ref)
@@ -101,19 +102,19 @@ func (a *agentRun) request(q *question) (modelReply, error) {
 }
 
 // mayFallBack reports whether the next model shall be asked.
-func (l *modelLine) mayFallBack(pe *ProviderError) bool {
+func (l *modelLine) mayFallBack(pe *llm.Error) bool {
 	switch pe.Kind {
-	case KindTransport, KindOverloaded, KindRateLimit:
+	case llm.KindTransport, llm.KindOverloaded, llm.KindRateLimit:
 		return pe.Retryable && *l.at+1 < len(l.choices)
 	}
 	return false
 }
 
-func (a *agentRun) buildRequest(q *question) (*Request, error) {
+func (a *agentRun) buildRequest(q *question) (*llm.Request, error) {
 	by := q.line.served()
-	req := &Request{
+	req := &llm.Request{
 		Model: by.model, Messages: project(q.messages, by.retention()), Tools: a.declared, Effort: q.line.effort,
-		MaxOutputTokens: a.limits.MaxOutputTokensPerTurn, Agent: a.info,
+		MaxOutputTokens: a.limits.MaxOutputTokensPerTurn, AgentType: a.info.Type, AgentLabel: a.info.Label,
 	}
 	if q.quiet && len(a.declared) > 0 {
 		req.ToolChoice = "none"
@@ -127,28 +128,28 @@ func (a *agentRun) buildRequest(q *question) (*Request, error) {
 		return req, nil
 	}
 	switch a.tier(q) {
-	case StructuredNative:
+	case llm.StructuredNative:
 		req.Schema = q.schema.declared
 		return req, nil
-	case StructuredForcedTool:
-		req.Tools = []ToolDeclaration{{Name: emitTool, Description: "Give the answer.", Parameters: q.schema.declared}}
+	case llm.StructuredForcedTool:
+		req.Tools = []llm.ToolDeclaration{{Name: emitTool, Description: "Give the answer.", Parameters: q.schema.declared}}
 		req.ToolChoice = "tool:" + emitTool
 		return req, nil
 	}
 	// The instruction is added to the request alone; the history stays clean.
 	last := len(req.Messages) - 1
-	for ; last >= 0 && req.Messages[last].Role != RoleUser; last-- {
+	for ; last >= 0 && req.Messages[last].Role != llm.RoleUser; last-- {
 	}
 	if last >= 0 {
 		m := req.Messages[last]
-		m.Parts = append(append([]Part{}, m.Parts...), TextPart("Answer with nothing but JSON that fits this JSON Schema:\n"+string(q.schema.declared)))
+		m.Parts = append(append([]llm.Part{}, m.Parts...), llm.TextPart("Answer with nothing but JSON that fits this JSON Schema:\n"+string(q.schema.declared)))
 		req.Messages[last] = m
 	}
 	return req, nil
 }
 
 // requestBytes is about how much a request sends, for an estimate of its cost.
-func requestBytes(req *Request, schema *compiledSchema) int {
+func requestBytes(req *llm.Request, schema *compiledSchema) int {
 	n := 0
 	for _, m := range req.Messages {
 		for _, p := range m.Parts {
@@ -166,15 +167,15 @@ func requestBytes(req *Request, schema *compiledSchema) int {
 
 // project is a conversation as a model may see it: without the private blocks
 // of others than own.
-func project(messages []Message, own string) []Message {
-	out := make([]Message, 0, len(messages))
+func project(messages []llm.Message, own string) []llm.Message {
+	out := make([]llm.Message, 0, len(messages))
 	for _, m := range messages {
 		kept := m.Parts
 		for i, p := range m.Parts {
-			if p.Type == PartRaw && p.Provider != own {
-				kept = append([]Part{}, m.Parts[:i]...)
+			if p.Type == llm.PartRaw && p.Provider != own {
+				kept = append([]llm.Part{}, m.Parts[:i]...)
 				for _, q := range m.Parts[i:] {
-					if q.Type != PartRaw || q.Provider == own {
+					if q.Type != llm.PartRaw || q.Provider == own {
 						kept = append(kept, q)
 					}
 				}
@@ -182,19 +183,19 @@ func project(messages []Message, own string) []Message {
 			}
 		}
 		if len(kept) > 0 {
-			out = append(out, Message{Role: m.Role, Parts: kept})
+			out = append(out, llm.Message{Role: m.Role, Parts: kept})
 		}
 	}
 	return out
 }
 
 // checkReply holds a finished answer to the provider's side of the contract.
-func (a *agentRun) checkReply(asked []Message, r *modelReply) error {
+func (a *agentRun) checkReply(asked []llm.Message, r *modelReply) error {
 	fault := func(format string, args ...any) error {
-		return &ProviderError{Kind: KindTransport, Message: "the provider broke its contract: " + fmt.Sprintf(format, args...)}
+		return &llm.Error{Kind: llm.KindTransport, Message: "the provider broke its contract: " + fmt.Sprintf(format, args...)}
 	}
 	switch r.finish {
-	case FinishStop, FinishToolCalls, FinishMaxTokens, FinishContextWindow, FinishRefusal:
+	case llm.FinishStop, llm.FinishToolCalls, llm.FinishMaxTokens, llm.FinishContextWindow, llm.FinishRefusal:
 	default:
 		return fault("unknown finish reason %q", r.finish)
 	}
@@ -209,7 +210,7 @@ func (a *agentRun) checkReply(asked []Message, r *modelReply) error {
 	}
 	for _, m := range asked {
 		for _, p := range m.Parts {
-			if p.Type == PartToolCall {
+			if p.Type == llm.PartToolCall {
 				seen[p.ID] = true
 			}
 		}

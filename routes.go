@@ -2,6 +2,7 @@ package rulvar
 
 import (
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // Routes names models for what an agent asks beside its loop, each
@@ -54,9 +55,9 @@ func (e *Engine) checkRoutes(path string, r Routes) error {
 // modelChoice is a model that may serve an agent.
 type modelChoice struct {
 	ref      string
-	provider Provider
+	provider llm.Provider
 	model    string
-	caps     Capabilities
+	caps     llm.Capabilities
 }
 
 func (m *modelChoice) retention() string { return firstSet(m.caps.RetentionKey, m.provider.ID()) }

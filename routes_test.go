@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -21,7 +22,7 @@ func askRouted(t *testing.T, cfg rulvar.Config, opts *rulvar.AgentOptions, scrip
 	t.Helper()
 	ctx := testCtx(t)
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: script})
-	cfg.Providers, cfg.Model, cfg.Store = []rulvar.Provider{model}, "test:m", rulvar.NewMemoryStore()
+	cfg.Providers, cfg.Model, cfg.Store = []llm.Provider{model}, "test:m", rulvar.NewMemoryStore()
 	engine := rulvartest.NewEngine(t, cfg)
 	var result rulvar.AgentResult[verdictAnswer]
 	w := rulvar.DefineWorkflow("routed", func(c *rulvar.Ctx, _ int) (_ string, err error) {
@@ -65,12 +66,12 @@ func TestRoutesServeTheirRoles(t *testing.T) {
 		require.Equal(t, i < 2, r.Effort == "high", "request %d", i)
 		require.Len(t, r.Tools, 1)
 		if i >= 2 {
-			require.Equal(t, rulvar.RoleUser, last.Role)
+			require.Equal(t, llm.RoleUser, last.Role)
 		}
 	}
 	var parts []struct {
 		ServedBy, Role string
-		Usage          rulvar.Usage
+		Usage          llm.Usage
 	}
 	require.NoError(t, json.Unmarshal(end.UsageByModel, &parts))
 	require.Len(t, parts, 3)
@@ -146,15 +147,15 @@ func TestExtractAsksAgain(t *testing.T) {
 
 func TestRoutesThatFailEndTheAgent(t *testing.T) {
 	look := literalTool(t, rulvar.ToolConfig{Name: "look"}, anyObject, nil, 1)
-	broken := rulvartest.Turn{Errs: []error{&rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: "gone"}}}
+	broken := rulvartest.Turn{Errs: []error{&llm.Error{Kind: llm.KindTerminal, Message: "gone"}}}
 	for _, c := range []struct {
 		name string
 		last rulvartest.Turn
 		want rulvar.AgentStatus
 	}{
 		{"an error", broken, rulvar.AgentErrored},
-		{"a refusal", rulvartest.Turn{Text: "no", Finish: rulvar.FinishRefusal}, rulvar.AgentErrored},
-		{"nothing but the limit", rulvartest.Turn{Finish: rulvar.FinishMaxTokens}, rulvar.AgentLimit},
+		{"a refusal", rulvartest.Turn{Text: "no", Finish: llm.FinishRefusal}, rulvar.AgentErrored},
+		{"nothing but the limit", rulvartest.Turn{Finish: llm.FinishMaxTokens}, rulvar.AgentLimit},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, result, _ := askRouted(t, rulvar.Config{Routes: rulvar.Routes{Finalize: "test:f"}}, &rulvar.AgentOptions{Tools: []rulvar.ToolSource{look}}, rulvartest.Turn{Text: "said"}, c.last)
@@ -165,7 +166,7 @@ func TestRoutesThatFailEndTheAgent(t *testing.T) {
 }
 
 func TestRoutesToNobody(t *testing.T) {
-	providers := []rulvar.Provider{rulvartest.NewProvider("test")}
+	providers := []llm.Provider{rulvartest.NewProvider("test")}
 	for name, cfg := range map[string]rulvar.Config{
 		"engine":  {Routes: rulvar.Routes{Summarize: "nobody:m"}},
 		"profile": {Profiles: map[string]*rulvar.AgentProfile{"p": {Routes: rulvar.Routes{Extract: "m"}}}},

@@ -15,6 +15,7 @@ import (
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/jcs"
 	"github.com/rulvar/rulvar-go/internal/replay"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // RunStatus is how a segment of a run ended, or that it goes on.
@@ -87,7 +88,7 @@ type Outcome[R any] struct {
 	// Pending are the open suspensions where Status is suspended.
 	Pending []Pending
 	// Usage is what the agents of this segment used; replayed ones add theirs.
-	Usage Usage
+	Usage llm.Usage
 	// Cost is what the run has cost, over all segments.
 	Cost CostReport
 	// Preview counts what the segment replayed and what it did anew.
@@ -102,7 +103,7 @@ type runOutcome struct {
 	value   json.RawMessage
 	err     error
 	pending []Pending
-	usage   Usage
+	usage   llm.Usage
 	cost    CostReport
 	preview Preview
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -46,7 +47,7 @@ func park(t *testing.T, cfg rulvar.Config) *parkedRun {
 		})
 	require.NoError(t, err)
 	p.model = rulvartest.NewProvider("test", shipScript)
-	cfg.Store, cfg.Providers, cfg.Model = p.store, []rulvar.Provider{p.model}, "test:m"
+	cfg.Store, cfg.Providers, cfg.Model = p.store, []llm.Provider{p.model}, "test:m"
 	p.engine = rulvartest.NewEngine(t, cfg)
 	p.w = askShip(deploy)
 	h, err := rulvar.Run(p.ctx, p.engine, p.w, "api", &rulvar.RunOptions{RunID: "r1"})
@@ -95,7 +96,7 @@ func TestApproveWithEdits(t *testing.T) {
 			deny := func(_ *rulvar.ToolContext, c rulvar.Call) (rulvar.Decision, error) { return rulvar.Decision{}, nil }
 			_ = deny
 			if strings.Contains(c.input, "prod") {
-				p.engine = rulvartest.NewEngine(t, rulvar.Config{Store: p.store, Providers: []rulvar.Provider{p.model}, Model: "test:m",
+				p.engine = rulvartest.NewEngine(t, rulvar.Config{Store: p.store, Providers: []llm.Provider{p.model}, Model: "test:m",
 					Permissions: &rulvar.PermissionConfig{Deny: []rulvar.Rule{rulvar.ToolRule("deploy")}}})
 			}
 			p.resolve(t, rulvar.ApproveEdited(json.RawMessage(c.input), ""))
@@ -144,7 +145,7 @@ func TestAnswersAgainstLaterConfiguration(t *testing.T) {
 				require.Equal(t, "already-revoked", did)
 			}
 			if c.then != nil {
-				p.engine = rulvartest.NewEngine(t, rulvar.Config{Store: p.store, Providers: []rulvar.Provider{p.model}, Model: "test:m", Permissions: c.then})
+				p.engine = rulvartest.NewEngine(t, rulvar.Config{Store: p.store, Providers: []llm.Provider{p.model}, Model: "test:m", Permissions: c.then})
 			}
 			require.Equal(t, rulvar.RunOK, p.resume(t).Status)
 			require.Equal(t, c.runs, p.runs.Load())
@@ -156,7 +157,7 @@ func TestAnswersAgainstLaterConfiguration(t *testing.T) {
 // An open request stays open when the configuration allows now.
 func TestOpenRequestStaysOpen(t *testing.T) {
 	p := park(t, rulvar.Config{})
-	p.engine = rulvartest.NewEngine(t, rulvar.Config{Store: p.store, Providers: []rulvar.Provider{p.model}, Model: "test:m",
+	p.engine = rulvartest.NewEngine(t, rulvar.Config{Store: p.store, Providers: []llm.Provider{p.model}, Model: "test:m",
 		Permissions: &rulvar.PermissionConfig{CanUseTool: func(*rulvar.ToolContext, rulvar.Call) (rulvar.Decision, error) { return rulvar.Allow(), nil }}})
 	before := readStore(t, p.dir)
 	require.Equal(t, rulvar.RunSuspended, p.resume(t).Status)
@@ -194,7 +195,7 @@ func TestGrantIsForOneCall(t *testing.T) {
 	args := map[string]string{"service": "api"}
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{
 		{Calls: []rulvartest.Call{{ID: "c1", Tool: "deploy", Args: args}}}, {Calls: []rulvartest.Call{{ID: "c2", Tool: "deploy", Args: args}}}, {Text: "end"}}})
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m"})
 	w := askShip(deployTool(t, &runs))
 	h, err := rulvar.Run(ctx, engine, w, "api", &rulvar.RunOptions{RunID: "r1"})
 	require.NoError(t, err)
@@ -251,7 +252,7 @@ func TestFailureBesideAParkedBranch(t *testing.T) {
 	var runs atomic.Int64
 	boom := errors.New("boom")
 	model := rulvartest.NewProvider("test", shipScript)
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m"})
 	deploy := deployTool(t, &runs)
 	w := rulvar.DefineWorkflow("two", func(c *rulvar.Ctx, _ int) ([]string, error) {
 		return rulvar.Parallel(c,
@@ -280,7 +281,7 @@ func TestTwoPendingAnyOrder(t *testing.T) {
 		return []rulvartest.Turn{{Calls: []rulvartest.Call{{Tool: "deploy", Args: map[string]string{"service": service}}}}, {Text: service}}
 	}
 	model := rulvartest.NewProvider("test", rulvartest.Script{Prompt: "Ship a", Turns: turns("a")}, rulvartest.Script{Prompt: "Ship b", Turns: turns("b")})
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m"})
 	deploy := deployTool(t, &runs)
 	ship := func(s string) func(*rulvar.Ctx) (string, error) {
 		return func(c *rulvar.Ctx) (string, error) {

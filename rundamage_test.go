@@ -20,6 +20,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/journal/faultfs"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -85,7 +86,7 @@ func newVictim(t testing.TB, disk *faultfs.FS) *victim {
 	log := slog.New(slog.NewTextHandler(v.log, nil))
 	store := must(rulvar.OpenFileStore("/d", &rulvar.FileStoreOptions{FS: disk, Logger: log}))
 	v.engine = rulvartest.NewEngine(t, rulvar.Config{
-		Store: store, Providers: []rulvar.Provider{rulvartest.NewProvider("test", lookScript, shipScript)}, Model: "test:m", Logger: quietLog(),
+		Store: store, Providers: []llm.Provider{rulvartest.NewProvider("test", lookScript, shipScript)}, Model: "test:m", Logger: quietLog(),
 	})
 	return v
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/journal"
 	"github.com/rulvar/rulvar-go/internal/replay"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // A segment is the life of a run in one process, from Run or Resume until it
@@ -66,7 +67,7 @@ type segment struct {
 	sealed    bool
 	appended  int
 	appendErr error
-	usage     Usage
+	usage     llm.Usage
 	sites     map[string]int64 // counters of parallel sites by scope
 	awaited   map[awaitedKey]bool
 }

@@ -17,6 +17,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/journal/faultfs"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -42,7 +43,7 @@ func TestSoak(t *testing.T) {
 	var engines []*rulvar.Engine
 	for _, deadline := range []time.Duration{0, time.Millisecond} {
 		engines = append(engines, must(rulvar.NewEngine(rulvar.Config{
-			Store: diskStore(t, disk), Providers: []rulvar.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m",
+			Store: diskStore(t, disk), Providers: []llm.Provider{rulvartest.NewProvider("test", shipScript)}, Model: "test:m",
 			Permissions: &rulvar.PermissionConfig{ApprovalDeadline: deadline}, PollInterval: time.Millisecond, Logger: quietLog(),
 		})))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/jsonschema"
 	"github.com/rulvar/rulvar-go/internal/replay"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // resolveAgent merges call, profile and engine, and refuses what cannot run
@@ -101,7 +102,7 @@ func (a *agentRun) resolveTools(sources, control []ToolSource, profile *AgentPro
 		if !t.control {
 			own = append(own, t)
 		}
-		a.declared = append(a.declared, ToolDeclaration{Name: t.cfg.Name, Description: t.cfg.Description, Parameters: t.schema.declared, Version: t.cfg.Version})
+		a.declared = append(a.declared, llm.ToolDeclaration{Name: t.cfg.Name, Description: t.cfg.Description, Parameters: t.schema.declared, Version: t.cfg.Version})
 	}
 	switch {
 	case profile.Attestation != nil:

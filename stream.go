@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // streamGrace is how long a request that was cancelled may take to end before
@@ -24,18 +25,18 @@ type stream struct {
 
 // streamed is what a provider has yielded.
 type streamed struct {
-	event StreamEvent
+	event llm.StreamEvent
 	err   error
 }
 
-func (m *modelChoice) open(ctx context.Context, req *Request) *stream {
+func (m *modelChoice) open(ctx context.Context, req *llm.Request) *stream {
 	s := &stream{events: make(chan streamed), left: make(chan struct{})}
 	go func() {
 		defer close(s.left)
 		defer close(s.events)
 		defer func() {
 			if p := recover(); p != nil {
-				s.fault = &ProviderError{Kind: KindTerminal, Message: fmt.Sprintf("the provider panicked: %v", p)}
+				s.fault = &llm.Error{Kind: llm.KindTerminal, Message: fmt.Sprintf("the provider panicked: %v", p)}
 			}
 		}()
 		for ev, err := range m.provider.Stream(ctx, req) {
@@ -44,7 +45,7 @@ func (m *modelChoice) open(ctx context.Context, req *Request) *stream {
 			case <-ctx.Done():
 				return
 			}
-			if err != nil || ev.Type == StreamFinish {
+			if err != nil || ev.Type == llm.StreamFinish {
 				return
 			}
 		}
@@ -54,7 +55,7 @@ func (m *modelChoice) open(ctx context.Context, req *Request) *stream {
 
 // receive reads one answer to its end. A stream that ends without saying so is
 // cut, and worth another try.
-func (a *agentRun) receive(l *modelLine, req *Request) (reply modelReply, err error) {
+func (a *agentRun) receive(l *modelLine, req *llm.Request) (reply modelReply, err error) {
 	for _, s := range []slots{a.seg.slots, a.seg.e.slots[l.served().provider.ID()]} {
 		free, err := s.acquire(a.ctx)
 		if err != nil {
@@ -72,21 +73,21 @@ func (a *agentRun) receive(l *modelLine, req *Request) (reply modelReply, err er
 	if fault := a.leave(l, s); fault != nil && err == nil {
 		ended, err = true, fault
 	}
-	if !reply.last.valid() && err == nil && ended {
-		err = &ProviderError{Kind: KindTransport, Message: "the provider broke its contract: negative usage"}
+	if !validUsage(reply.last) && err == nil && ended {
+		err = &llm.Error{Kind: llm.KindTransport, Message: "the provider broke its contract: negative usage"}
 	}
-	if !reply.last.valid() { // never counted, whatever else has failed
-		reply.last = Usage{}
+	if !validUsage(reply.last) { // never counted, whatever else has failed
+		reply.last = llm.Usage{}
 	}
 	switch {
 	case a.ctx.Err() != nil && (!ended || err != nil):
 		return reply, context.Cause(a.ctx)
 	case cause == errStreamIdle && (!ended || err != nil):
-		return reply, &ProviderError{Kind: KindTransport, Message: fmt.Sprintf("the model sent nothing for %s", a.limits.StreamIdleTimeout), Retryable: true}
+		return reply, &llm.Error{Kind: llm.KindTransport, Message: fmt.Sprintf("the model sent nothing for %s", a.limits.StreamIdleTimeout), Retryable: true}
 	case err != nil:
 		return reply, err
 	case !ended:
-		return reply, &ProviderError{Kind: KindTransport, Message: "the answer was cut before its end", Retryable: true}
+		return reply, &llm.Error{Kind: llm.KindTransport, Message: "the answer was cut before its end", Retryable: true}
 	}
 	return reply, a.checkReply(req.Messages, &reply)
 }
@@ -111,22 +112,22 @@ func (a *agentRun) read(ctx context.Context, l *modelLine, reply *modelReply, ev
 			return true, s.err
 		}
 		switch ev := s.event; ev.Type {
-		case StreamText:
+		case llm.StreamText:
 			text.WriteString(ev.Text)
 			a.delta(ev.Text, false)
-		case StreamReasoning:
+		case llm.StreamReasoning:
 			a.delta(ev.Text, true)
-		case StreamToolCall:
+		case llm.StreamToolCall:
 			reply.calls = append(reply.calls, pendingCall{ID: ev.ID, Name: ev.Name, Args: historyArgs([]byte(ev.Arguments))})
-		case StreamRaw:
-			reply.raw = append(reply.raw, Part{Type: PartRaw, Provider: l.served().retention(), Block: ev.Block})
-		case StreamUsage:
+		case llm.StreamRaw:
+			reply.raw = append(reply.raw, llm.Part{Type: llm.PartRaw, Provider: l.served().retention(), Block: ev.Block})
+		case llm.StreamUsage:
 			reply.last = ev.Usage
-		case StreamFinish:
+		case llm.StreamFinish:
 			reply.finish, reply.last = ev.Finish, ev.Usage
 			return true, nil
 		default:
-			return true, &ProviderError{Kind: KindTerminal, Message: fmt.Sprintf("the provider sent an unknown event %q", ev.Type)}
+			return true, &llm.Error{Kind: llm.KindTerminal, Message: fmt.Sprintf("the provider sent an unknown event %q", ev.Type)}
 		}
 	}
 }
@@ -153,10 +154,10 @@ func (a *agentRun) delta(text string, reasoning bool) {
 }
 
 // capabilitiesOf asks a provider about a model. One that panics is refused.
-func capabilitiesOf(p Provider, model string) (caps Capabilities, err error) {
+func capabilitiesOf(p llm.Provider, model string) (caps llm.Capabilities, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			caps, err = Capabilities{}, errs.New(errs.Config, "Capabilities", p.ID()+":"+model, fmt.Sprintf("the provider panicked: %v", v))
+			caps, err = llm.Capabilities{}, errs.New(errs.Config, "Capabilities", p.ID()+":"+model, fmt.Sprintf("the provider panicked: %v", v))
 		}
 	}()
 	return p.Capabilities(model), nil

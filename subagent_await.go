@@ -8,6 +8,7 @@ import (
 
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/journal"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // taskDigest is what an orchestrating agent learns of a child.
@@ -207,7 +208,7 @@ func usageParts(end *Entry) ([]modelUsage, error) {
 	if end.Usage == nil {
 		return nil, nil
 	}
-	var u Usage
+	var u llm.Usage
 	err := json.Unmarshal(end.Usage, &u)
 	return []modelUsage{{ServedBy: end.ServedBy, Usage: u}}, err
 }
@@ -250,7 +251,7 @@ func (o *orchestrator) recall() {
 	}
 	for _, m := range o.a.state.Messages {
 		for _, p := range m.Parts {
-			if p.Type == PartToolResult {
+			if p.Type == llm.PartToolResult {
 				note(p.Name, p.Result)
 			}
 		}

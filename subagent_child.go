@@ -65,7 +65,7 @@ func (a *agentRun) costUSD() float64 { return a.seg.budget.costOf(a.state.UsageB
 func (b *budget) costOf(parts []modelUsage) (usd float64) {
 	for _, u := range parts {
 		if p, err := b.price(u.ServedBy); err == nil && p != nil {
-			usd += p.cost(u.Usage)
+			usd += cost(p, u.Usage)
 		}
 	}
 	return usd

@@ -11,6 +11,7 @@ import (
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/journal"
 	"github.com/rulvar/rulvar-go/internal/replay"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // orchestrator is what an orchestrating agent knows of its children. It belongs
@@ -132,7 +133,7 @@ func (a *agentRun) callIDs() map[string]bool {
 	}
 	for _, m := range a.state.Messages {
 		for _, p := range m.Parts {
-			if p.Type == PartToolCall {
+			if p.Type == llm.PartToolCall {
 				ids[p.ID] = true
 			}
 		}
@@ -304,11 +305,11 @@ func (o *orchestrator) retell(seq int64) error {
 
 func (o *orchestrator) unfinished(reply *modelReply) (agentOutcome, bool, error) {
 	a := o.a
-	if reply.finish == FinishMaxTokens && reply.text == "" {
+	if reply.finish == llm.FinishMaxTokens && reply.text == "" {
 		return a.end(a.cutShort())
 	}
 	if a.state.SchemaAttempts >= maxSchemaRetries {
-		return a.end(agentOutcome{status: AgentErrored, err: agentError(AgentErrored, KindSchemaMismatch, "the agent ended without a call of finish", false)})
+		return a.end(agentOutcome{status: AgentErrored, err: agentError(AgentErrored, llm.KindSchemaMismatch, "the agent ended without a call of finish", false)})
 	}
 	a.state.SchemaAttempts++
 	a.state.Messages = append(a.state.Messages, userText("Nobody reads what you say here. Call await_all to wait for agents, or finish with the result."))

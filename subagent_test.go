@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -26,13 +27,13 @@ func newHandleModel(scripts ...rulvartest.Script) handleModel {
 	return handleModel{rulvartest.NewProvider("test", scripts...)}
 }
 
-func (m handleModel) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
+func (m handleModel) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
 	var pairs []string
 	for _, h := range spawnedHandles(req.Messages) {
 		pairs = append([]string{fmt.Sprintf(`"$%d"`, len(pairs)/2+1), h}, pairs...)
 	}
 	names := strings.NewReplacer(pairs...)
-	return func(yield func(rulvar.StreamEvent, error) bool) {
+	return func(yield func(llm.StreamEvent, error) bool) {
 		for ev, err := range m.Provider.Stream(ctx, req) {
 			ev.Arguments = names.Replace(ev.Arguments)
 			if !yield(ev, err) {
@@ -42,14 +43,14 @@ func (m handleModel) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[
 	}
 }
 
-func spawnedHandles(messages []rulvar.Message) (handles []string) {
+func spawnedHandles(messages []llm.Message) (handles []string) {
 	for _, m := range messages {
 		for _, p := range m.Parts {
 			var out struct {
 				Handle  json.Number
 				Handles []json.Number
 			}
-			if p.Type != rulvar.PartToolResult || (p.Name != "spawn_agent" && p.Name != "parallel_agents") || json.Unmarshal(p.Result, &out) != nil {
+			if p.Type != llm.PartToolResult || (p.Name != "spawn_agent" && p.Name != "parallel_agents") || json.Unmarshal(p.Result, &out) != nil {
 				continue
 			}
 			if out.Handle != "" {
@@ -117,7 +118,7 @@ func newFleet(t *testing.T, cfg rulvar.Config, opts *rulvar.OrchestrateOptions, 
 		profiles[name] = p
 	}
 	cfg.Profiles = profiles
-	cfg.Providers, cfg.Model = []rulvar.Provider{f.model}, "test:m"
+	cfg.Providers, cfg.Model = []llm.Provider{f.model}, "test:m"
 	f.engine = rulvartest.NewEngine(t, cfg)
 	f.workflow = rulvar.DefineWorkflow("flow", func(c *rulvar.Ctx, _ int) (string, error) {
 		return rulvar.Orchestrate[string](c, "goal", opts)
@@ -151,7 +152,7 @@ func (f *fleet) resume(t *testing.T) (rulvar.Outcome[string], error) {
 // been shown, as its last request has them.
 func (f *fleet) results(t *testing.T, tool string) (out []string) {
 	t.Helper()
-	var last []rulvar.Message
+	var last []llm.Message
 	for _, r := range f.model.Requests() {
 		if r.Messages[0].Parts[0].Text == "goal" {
 			last = r.Messages
@@ -159,7 +160,7 @@ func (f *fleet) results(t *testing.T, tool string) (out []string) {
 	}
 	for _, m := range last {
 		for _, p := range m.Parts {
-			if p.Type == rulvar.PartToolResult && p.Name == tool {
+			if p.Type == llm.PartToolResult && p.Name == tool {
 				out = append(out, string(p.Result))
 			}
 		}
@@ -283,7 +284,7 @@ func TestSpawnsAreRefusedWithTheReason(t *testing.T) {
 		{name: "unknown schema", spec: map[string]any{"agentType": "thinker", "prompt": "x", "outputSchemaRef": "nope"}, code: "schema"},
 		{name: "a profile that cannot run", spec: task("broken", "x"), code: "config", reason: "two tools"},
 		{name: "unknown lineage", spec: map[string]any{"agentType": "thinker", "prompt": "x", "lineage": map[string]any{"continues": 99, "causeRef": "it failed"}}, code: "lineage_unknown"},
-		{name: "budget", cfg: rulvar.Config{ReserveUSD: 0.5, Pricing: map[string]rulvar.Pricing{"test:m": {InputUSD: 1, OutputUSD: 1}}}, budget: 0.6, spec: task("thinker", "x"), code: "budget", reason: "reserved"},
+		{name: "budget", cfg: rulvar.Config{ReserveUSD: 0.5, Pricing: map[string]llm.Pricing{"test:m": {InputUSD: 1, OutputUSD: 1}}}, budget: 0.6, spec: task("thinker", "x"), code: "budget", reason: "reserved"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			cfg := row.cfg
@@ -408,7 +409,7 @@ func TestCancelWhileChildrenAreParked(t *testing.T) {
 
 func TestFailingSiblingIsNotHidden(t *testing.T) {
 	ship := rulvartest.Script{Prompt: "ship", Turns: []rulvartest.Turn{do(call("deploy", map[string]string{"service": "api"})), {Text: "shipped"}}}
-	fails := rulvartest.Script{Prompt: "fail", Turns: []rulvartest.Turn{{Errs: []error{&rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: "no"}}}}}
+	fails := rulvartest.Script{Prompt: "fail", Turns: []rulvartest.Turn{{Errs: []error{&llm.Error{Kind: llm.KindTerminal, Message: "no"}}}}}
 	t.Run("of the orchestrator", func(t *testing.T) {
 		f := newFleet(t, rulvar.Config{}, nil, goal(do(spawn("deployer", "ship")), do(await("await_all", "$1"))), ship)
 		w := rulvar.DefineWorkflow("flow", func(c *rulvar.Ctx, _ int) ([]string, error) {
@@ -569,7 +570,7 @@ func TestFinish(t *testing.T) {
 }
 
 func TestChildBudget(t *testing.T) {
-	f := newFleet(t, rulvar.Config{Pricing: map[string]rulvar.Pricing{"test:m": {InputUSD: 1, OutputUSD: 1}}}, &rulvar.OrchestrateOptions{ChildBudgetUSD: 0.00004},
+	f := newFleet(t, rulvar.Config{Pricing: map[string]llm.Pricing{"test:m": {InputUSD: 1, OutputUSD: 1}}}, &rulvar.OrchestrateOptions{ChildBudgetUSD: 0.00004},
 		goal(do(spawn("looker", "b")), do(await("await_all", "$1")), do(finish("done"))),
 		rulvartest.Script{Prompt: "b", Turns: []rulvartest.Turn{do(call("look", map[string]any{})), do(call("look", map[string]any{})), do(call("look", map[string]any{})), do(call("look", map[string]any{}))}})
 	_, err := f.run(t)

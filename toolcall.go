@@ -11,6 +11,7 @@ import (
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/jcs"
 	"github.com/rulvar/rulvar-go/internal/replay"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // finishTurn answers the calls of a turn that are not answered yet, one after
@@ -46,9 +47,9 @@ func (a *agentRun) finishTurn(p *pendingTurn) (agentOutcome, bool, error) {
 			stop = job.last
 		}
 	}
-	results := Message{Role: RoleTool, Parts: []Part{}}
+	results := llm.Message{Role: llm.RoleTool, Parts: []llm.Part{}}
 	for _, x := range p.Executed {
-		results.Parts = append(results.Parts, Part{Type: PartToolResult, ID: x.ID, Name: x.Name, Result: x.Result, IsError: x.IsError})
+		results.Parts = append(results.Parts, llm.Part{Type: llm.PartToolResult, ID: x.ID, Name: x.Name, Result: x.Result, IsError: x.IsError})
 	}
 	a.state.Messages = append(a.state.Messages, results)
 	a.state.Pending = nil

@@ -10,6 +10,7 @@ import (
 	"github.com/rulvar/rulvar-go/internal/jcs"
 	"github.com/rulvar/rulvar-go/internal/journal"
 	"github.com/rulvar/rulvar-go/internal/replay"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // wireIntent is the durable record that a request is about to be sent. With
@@ -34,7 +35,7 @@ func (a *agentRun) wireDecision(key string, value any) error {
 
 // intend records that a request is about to be sent; nil where nobody asked for
 // that.
-func (a *agentRun) intend(l *modelLine, attempt int, req *Request) (*wireIntent, error) {
+func (a *agentRun) intend(l *modelLine, attempt int, req *llm.Request) (*wireIntent, error) {
 	if !a.seg.e.cfg.WireIntents {
 		return nil, nil
 	}
@@ -53,11 +54,11 @@ func (a *agentRun) intend(l *modelLine, attempt int, req *Request) (*wireIntent,
 }
 
 // fingerprint tells requests apart; "" where a request has no canonical form.
-func fingerprint(req *Request) string {
+func fingerprint(req *llm.Request) string {
 	text, err := marshalJSON(struct {
 		Model, ToolChoice, Effort string
-		Messages                  []Message
-		Tools                     []ToolDeclaration
+		Messages                  []llm.Message
+		Tools                     []llm.ToolDeclaration
 		Schema                    json.RawMessage
 		MaxOutputTokens           int
 	}{req.Model, req.ToolChoice, req.Effort, req.Messages, req.Tools, req.Schema, req.MaxOutputTokens})
@@ -72,19 +73,19 @@ func fingerprint(req *Request) string {
 }
 
 // close records how the request has ended.
-func (w *wireIntent) close(a *agentRun, used Usage, failure error) error {
+func (w *wireIntent) close(a *agentRun, used llm.Usage, failure error) error {
 	if w == nil {
 		return nil
 	}
 	type record struct {
-		Ordinal   int64  `json:"ordinal"`
-		Role      string `json:"role"`
-		ServedBy  string `json:"servedBy"`
-		Attempt   int    `json:"attempt"`
-		Outcome   string `json:"outcome"`
-		Usage     Usage  `json:"usage"`
-		Approx    bool   `json:"usageApprox,omitempty"`
-		ErrorCode string `json:"errorCode,omitempty"`
+		Ordinal   int64     `json:"ordinal"`
+		Role      string    `json:"role"`
+		ServedBy  string    `json:"servedBy"`
+		Attempt   int       `json:"attempt"`
+		Outcome   string    `json:"outcome"`
+		Usage     llm.Usage `json:"usage"`
+		Approx    bool      `json:"usageApprox,omitempty"`
+		ErrorCode string    `json:"errorCode,omitempty"`
 	}
 	r := record{Ordinal: w.ordinal, Role: w.role, ServedBy: w.model, Attempt: w.attempt, Outcome: "ok", Usage: used}
 	if failure != nil {
@@ -99,7 +100,7 @@ func (w *wireIntent) close(a *agentRun, used Usage, failure error) error {
 
 // exchange sends one request and reads its answer, between two records where
 // those are asked for.
-func (a *agentRun) exchange(l *modelLine, attempt int, req *Request) (modelReply, error) {
+func (a *agentRun) exchange(l *modelLine, attempt int, req *llm.Request) (modelReply, error) {
 	w, err := a.intend(l, attempt, req)
 	if err != nil {
 		return modelReply{}, unrecorded{err}

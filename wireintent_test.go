@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -38,7 +39,7 @@ func wireRecords(t *testing.T, store rulvar.Store) (records []string) {
 }
 
 func TestWireIntents(t *testing.T) {
-	lost := &rulvar.ProviderError{Kind: rulvar.KindTransport, Message: "lost", Retryable: true}
+	lost := &llm.Error{Kind: llm.KindTransport, Message: "lost", Retryable: true}
 	for _, c := range []struct {
 		name    string
 		on      bool
@@ -55,7 +56,7 @@ func TestWireIntents(t *testing.T) {
 			ctx := testCtx(t)
 			store := rulvar.NewMemoryStore()
 			model := rulvartest.NewProvider("test", rulvartest.Script{Turns: c.turns})
-			engine := rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []rulvar.Provider{model}, Model: "test:m", WireIntents: c.on})
+			engine := rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []llm.Provider{model}, Model: "test:m", WireIntents: c.on})
 			h, err := rulvar.Run(ctx, engine, askShip(), "api", &rulvar.RunOptions{RunID: "r1"})
 			require.NoError(t, err)
 			if c.cancel {
@@ -104,7 +105,7 @@ func TestWireIntentsThatAreLost(t *testing.T) {
 			ctx := testCtx(t)
 			store := rulvar.NewMemoryStore()
 			model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{{Text: "x"}}})
-			cfg := rulvar.Config{Store: &deafStore{store, ofDecision(c.lose)}, Providers: []rulvar.Provider{model}, Model: "test:m", WireIntents: true, Logger: quietLog()}
+			cfg := rulvar.Config{Store: &deafStore{store, ofDecision(c.lose)}, Providers: []llm.Provider{model}, Model: "test:m", WireIntents: true, Logger: quietLog()}
 			h, err := rulvar.Run(ctx, rulvartest.NewEngine(t, cfg), askShip(), "api", &rulvar.RunOptions{RunID: "r1"})
 			require.NoError(t, err)
 			out, err := h.Result(ctx)

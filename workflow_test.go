@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -183,10 +184,10 @@ func TestSilentModelIsCut(t *testing.T) {
 
 func TestFallbackModel(t *testing.T) {
 	ctx := testCtx(t)
-	busy := &rulvar.ProviderError{Kind: rulvar.KindOverloaded, Message: "busy", Retryable: true}
+	busy := &llm.Error{Kind: llm.KindOverloaded, Message: "busy", Retryable: true}
 	first := rulvartest.NewProvider("first", rulvartest.Script{Turns: []rulvartest.Turn{{Text: "x", Errs: []error{busy, busy, busy, busy}}}})
 	second := rulvartest.NewProvider("second", rulvartest.Script{Turns: []rulvartest.Turn{{Text: "from the second"}}})
-	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{first, second}, Model: "first:m"})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{first, second}, Model: "first:m"})
 	w := rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ int) (rulvar.AgentResult[string], error) {
 		return rulvar.AgentFull[string](c, "go", &rulvar.AgentOptions{Fallbacks: []string{"second:m"}})
 	})
@@ -210,7 +211,7 @@ func TestReplayModes(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			ctx := testCtx(t)
 			model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{{Text: "hi"}}})
-			engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m"})
+			engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m"})
 			twice := false
 			ask := func(c *rulvar.Ctx) (string, error) {
 				return rulvar.Agent[string](c, "go", &rulvar.AgentOptions{Replay: mode})

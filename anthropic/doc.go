@@ -1,9 +1,9 @@
-// Package anthropic is a [rulvar.Provider] for Claude models, on Anthropic's
+// Package anthropic is an [llm.Provider] for Claude models, on Anthropic's
 // own SDK and its Messages API:
 //
 //	claude, err := anthropic.New(nil) // the key is in ANTHROPIC_API_KEY
 //	engine, err := rulvar.NewEngine(rulvar.Config{
-//		Store: store, Providers: []rulvar.Provider{claude}, Model: "anthropic:claude-opus-5-5",
+//		Store: store, Providers: []llm.Provider{claude}, Model: "anthropic:claude-opus-5-5",
 //	})
 //
 // # What is sent

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/modelwire"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // block is a content block of an answer.
@@ -105,31 +105,31 @@ func (a *answer) finish() error {
 			}
 			calls++
 			ord.Parts = append(ord.Parts, modelwire.Spot{Kind: modelwire.SpotCall, ID: b.ID})
-			a.emit(rulvar.StreamEvent{Type: rulvar.StreamToolCall, ID: a.p.ids.Mint(b.ID), Name: b.Name, Arguments: b.arguments()})
+			a.emit(llm.StreamEvent{Type: llm.StreamToolCall, ID: a.p.ids.Mint(b.ID), Name: b.Name, Arguments: b.arguments()})
 		default:
 			if raw := b.private(); raw != nil {
 				ord.Parts = append(ord.Parts, modelwire.Spot{Kind: modelwire.SpotRaw})
-				a.emit(rulvar.StreamEvent{Type: rulvar.StreamRaw, Block: raw})
+				a.emit(llm.StreamEvent{Type: llm.StreamRaw, Block: raw})
 			}
 		}
 	}
 	if a.model.bound && ord.Private() {
-		a.emit(rulvar.StreamEvent{Type: rulvar.StreamRaw, Block: ord.Block()})
+		a.emit(llm.StreamEvent{Type: llm.StreamRaw, Block: ord.Block()})
 	}
-	if calls > 0 && reason == rulvar.FinishStop {
-		reason = rulvar.FinishToolCalls
+	if calls > 0 && reason == llm.FinishStop {
+		reason = llm.FinishToolCalls
 	}
-	a.emit(rulvar.StreamEvent{Type: rulvar.StreamFinish, Finish: reason, Usage: a.usage()})
+	a.emit(llm.StreamEvent{Type: llm.StreamFinish, Finish: reason, Usage: a.usage()})
 	return nil
 }
 
 // abandoned reports whether the call in a block is not to be made: the model
 // refused, or ran out of room in the middle of its arguments.
-func (a *answer) abandoned(reason rulvar.FinishReason, i int) bool {
+func (a *answer) abandoned(reason llm.FinishReason, i int) bool {
 	switch reason {
-	case rulvar.FinishRefusal:
+	case llm.FinishRefusal:
 		return true
-	case rulvar.FinishMaxTokens, rulvar.FinishContextWindow:
+	case llm.FinishMaxTokens, llm.FinishContextWindow:
 		b := a.blocks[i]
 		return i == len(a.blocks)-1 && (b.args.Len() == 0 || !modelwire.WholeArguments(b.arguments()))
 	}
@@ -137,18 +137,18 @@ func (a *answer) abandoned(reason rulvar.FinishReason, i int) bool {
 }
 
 // reason translates why the answer ended.
-func (a *answer) reason() (rulvar.FinishReason, error) {
+func (a *answer) reason() (llm.FinishReason, error) {
 	switch a.stop {
 	case "end_turn", "stop_sequence":
-		return rulvar.FinishStop, nil
+		return llm.FinishStop, nil
 	case "tool_use":
-		return rulvar.FinishToolCalls, nil
+		return llm.FinishToolCalls, nil
 	case "max_tokens":
-		return rulvar.FinishMaxTokens, nil
+		return llm.FinishMaxTokens, nil
 	case "model_context_window_exceeded":
-		return rulvar.FinishContextWindow, nil
+		return llm.FinishContextWindow, nil
 	case "refusal":
-		return rulvar.FinishRefusal, nil
+		return llm.FinishRefusal, nil
 	case "":
 		return "", a.p.secrets.Garbled("it ends without a reason")
 	}

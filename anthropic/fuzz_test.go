@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -38,14 +38,14 @@ func FuzzStream(f *testing.F) {
 	f.Add(data(`{"type":"content_block_stop","index":0}`, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9223372036854775807,"input_tokens":-1}}`, `{"type":"message_stop"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p := open(t, "http://model.invalid", "k", &http.Client{Transport: body(b)})
-		req := &rulvar.Request{Model: "claude-opus-5-5", Messages: []rulvar.Message{message(rulvar.RoleUser, rulvar.TextPart("x"))}}
+		req := &llm.Request{Model: "claude-opus-5-5", Messages: []llm.Message{message(llm.RoleUser, llm.TextPart("x"))}}
 		a, err := rulvartest.ReadAnswer(p.Stream(t.Context(), req))
 		require.NotErrorIs(t, err, rulvartest.ErrBrokenStream)
 		u := a.Usage
 		require.True(t, u.InputTokens >= 0 && u.OutputTokens >= 0 && u.CacheReadTokens >= 0 && u.CacheWriteTokens >= 0)
 		require.LessOrEqual(t, u.CacheReadTokens+u.CacheWriteTokens, u.InputTokens)
 		if err != nil {
-			_, ok := errors.AsType[*rulvar.ProviderError](err)
+			_, ok := errors.AsType[*llm.Error](err)
 			require.True(t, ok, "%v", err)
 			require.Empty(t, a.Calls)
 			return

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // PricesCheckedAt is the day of the pages that the prices were taken from.
@@ -82,22 +82,22 @@ func lookUp(name string) (m model, known bool) {
 
 func (m *model) takesEffort(effort string) bool { return slices.Contains(m.efforts, effort) }
 
-// Capabilities implements [rulvar.Provider].
-func (p *Provider) Capabilities(name string) rulvar.Capabilities {
+// Capabilities implements [llm.Provider].
+func (p *Provider) Capabilities(name string) llm.Capabilities {
 	m, known := lookUp(name)
-	c := rulvar.Capabilities{
-		StructuredOutput: rulvar.StructuredPrompt, ContextWindow: m.window, MaxOutputTokens: m.output,
+	c := llm.Capabilities{
+		StructuredOutput: llm.StructuredPrompt, ContextWindow: m.window, MaxOutputTokens: m.output,
 		RetentionKey: p.retention(name, &m),
 	}
 	if m.native {
-		c.StructuredOutput = rulvar.StructuredNative
+		c.StructuredOutput = llm.StructuredNative
 	}
 	if known {
 		write := 1.25
 		if p.cache == CacheHour {
 			write = 2
 		}
-		c.Pricing = &rulvar.Pricing{InputUSD: m.in, OutputUSD: m.out, CacheReadUSD: m.read, CacheWriteUSD: write * m.in, CheckedAt: PricesCheckedAt}
+		c.Pricing = &llm.Pricing{InputUSD: m.in, OutputUSD: m.out, CacheReadUSD: m.read, CacheWriteUSD: write * m.in, CheckedAt: PricesCheckedAt}
 	}
 	if over, ok := p.models[name]; ok {
 		over.RetentionKey = c.RetentionKey

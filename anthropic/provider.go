@@ -11,9 +11,9 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/modelwire"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // family names the private blocks of these models in a journal.
@@ -41,7 +41,7 @@ type Options struct {
 	Cache Cache
 	// Models describe models that the table lacks, or describe them otherwise,
 	// by name. A RetentionKey in them is not used.
-	Models map[string]rulvar.Capabilities
+	Models map[string]llm.Capabilities
 	// ShowThinking asks for summaries of the thinking, which come as reasoning
 	// deltas. The default is what the model does by itself.
 	ShowThinking bool
@@ -71,7 +71,7 @@ const (
 type Provider struct {
 	id, account string
 	cache       Cache
-	models      map[string]rulvar.Capabilities
+	models      map[string]llm.Capabilities
 	show, loose bool
 
 	client  sdk.Client // holds the key in closures only
@@ -120,16 +120,16 @@ func New(opts *Options) (*Provider, error) {
 	}, nil
 }
 
-// ID implements [rulvar.Provider].
+// ID implements [llm.Provider].
 func (p *Provider) ID() string { return p.id }
 
-// Stream implements [rulvar.Provider].
-func (p *Provider) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
-	return func(yield func(rulvar.StreamEvent, error) bool) {
+// Stream implements [llm.Provider].
+func (p *Provider) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
+	return func(yield func(llm.StreamEvent, error) bool) {
 		m, _ := lookUp(req.Model)
 		body, err := p.body(req, &m)
 		if err != nil {
-			yield(rulvar.StreamEvent{}, err)
+			yield(llm.StreamEvent{}, err)
 			return
 		}
 		// The SDK's own stream decodes each event into a union of all events
@@ -138,7 +138,7 @@ func (p *Provider) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[ru
 		var res *http.Response
 		err = p.client.Post(ctx, "v1/messages", body, &res, option.WithJSONSet("stream", true))
 		if err != nil {
-			yield(rulvar.StreamEvent{}, p.fault(ctx, err))
+			yield(llm.StreamEvent{}, p.fault(ctx, err))
 			return
 		}
 		res.Body = modelwire.Body(res.Body)

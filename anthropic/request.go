@@ -6,15 +6,15 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/modelwire"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // maxStrictTools is how many tools of a request the service decodes by schema.
 const maxStrictTools = 20
 
 // body writes a request in the service's form.
-func (p *Provider) body(req *rulvar.Request, m *model) ([]byte, error) {
+func (p *Provider) body(req *llm.Request, m *model) ([]byte, error) {
 	var private modelwire.Verbatim
 	params, err := p.params(req, m, &private)
 	if err != nil {
@@ -23,7 +23,7 @@ func (p *Provider) body(req *rulvar.Request, m *model) ([]byte, error) {
 	return private.Body(params)
 }
 
-func (p *Provider) params(req *rulvar.Request, m *model, private *modelwire.Verbatim) (*sdk.MessageNewParams, error) {
+func (p *Provider) params(req *llm.Request, m *model, private *modelwire.Verbatim) (*sdk.MessageNewParams, error) {
 	if len(req.Messages) == 0 {
 		return nil, modelwire.Unsendable("it has no messages")
 	}
@@ -47,7 +47,7 @@ func (p *Provider) params(req *rulvar.Request, m *model, private *modelwire.Verb
 	return out, nil
 }
 
-func (p *Provider) maxTokens(req *rulvar.Request) int64 {
+func (p *Provider) maxTokens(req *llm.Request) int64 {
 	most := p.Capabilities(req.Model).MaxOutputTokens
 	if most == 0 {
 		most = unknown.output
@@ -58,9 +58,9 @@ func (p *Provider) maxTokens(req *rulvar.Request) int64 {
 	return int64(most)
 }
 
-func (p *Provider) addTools(out *sdk.MessageNewParams, req *rulvar.Request) error {
+func (p *Provider) addTools(out *sdk.MessageNewParams, req *llm.Request) error {
 	strictTools := 0
-	native := p.Capabilities(req.Model).StructuredOutput == rulvar.StructuredNative
+	native := p.Capabilities(req.Model).StructuredOutput == llm.StructuredNative
 	for _, t := range req.Tools {
 		members, err := modelwire.Object(t.Parameters)
 		if err != nil {
@@ -85,11 +85,11 @@ func (p *Provider) addTools(out *sdk.MessageNewParams, req *rulvar.Request) erro
 
 // addSchema holds the answer to the schema. It returns what has to be said in
 // words where the service cannot decode by it.
-func (p *Provider) addSchema(out *sdk.MessageNewParams, req *rulvar.Request) (instruction string) {
+func (p *Provider) addSchema(out *sdk.MessageNewParams, req *llm.Request) (instruction string) {
 	if len(req.Schema) == 0 {
 		return ""
 	}
-	if s, ok := modelwire.Strict(req.Schema); ok && p.Capabilities(req.Model).StructuredOutput == rulvar.StructuredNative {
+	if s, ok := modelwire.Strict(req.Schema); ok && p.Capabilities(req.Model).StructuredOutput == llm.StructuredNative {
 		if members, err := modelwire.Members(s); err == nil {
 			out.OutputConfig.Format = sdk.JSONOutputFormatParam{Schema: members}
 			return ""
@@ -100,7 +100,7 @@ func (p *Provider) addSchema(out *sdk.MessageNewParams, req *rulvar.Request) (in
 
 // addChoice limits the choice of tools. A model that thinks by itself refuses
 // to be forced, so it is left the choice.
-func addChoice(out *sdk.MessageNewParams, req *rulvar.Request, m *model) (forced bool, err error) {
+func addChoice(out *sdk.MessageNewParams, req *llm.Request, m *model) (forced bool, err error) {
 	if len(req.Tools) == 0 {
 		return false, nil
 	}
@@ -164,18 +164,18 @@ func (p *Provider) addBreakpoints(out *sdk.MessageNewParams) {
 
 // addMessages puts the conversation into the service's form, the instruction
 // behind its last user message.
-func (p *Provider) addMessages(out *sdk.MessageNewParams, req *rulvar.Request, private *modelwire.Verbatim, instruction string) error {
+func (p *Provider) addMessages(out *sdk.MessageNewParams, req *llm.Request, private *modelwire.Verbatim, instruction string) error {
 	lastUser := -1
 	for i, msg := range req.Messages {
-		if msg.Role == rulvar.RoleUser {
+		if msg.Role == llm.RoleUser {
 			lastUser = i
 		}
 	}
 	c := conversation{p: p, private: private, retention: p.Capabilities(req.Model).RetentionKey, ids: make(map[string]string)}
 	for i, msg := range req.Messages {
-		if msg.Role == rulvar.RoleSystem {
+		if msg.Role == llm.RoleSystem {
 			for _, part := range msg.Parts {
-				if part.Type == rulvar.PartText && !modelwire.Blank(part.Text) {
+				if part.Type == llm.PartText && !modelwire.Blank(part.Text) {
 					out.System = append(out.System, sdk.TextBlockParam{Text: part.Text})
 				}
 			}
@@ -190,7 +190,7 @@ func (p *Provider) addMessages(out *sdk.MessageNewParams, req *rulvar.Request, p
 		}
 		switch {
 		case len(blocks) == 0:
-		case msg.Role == rulvar.RoleAssistant:
+		case msg.Role == llm.RoleAssistant:
 			out.Messages = append(out.Messages, sdk.NewAssistantMessage(blocks...))
 		default:
 			out.Messages = append(out.Messages, sdk.NewUserMessage(blocks...))
@@ -218,15 +218,15 @@ func (c *conversation) id(id string) string {
 	return c.p.ids.Wire(id)
 }
 
-func (c *conversation) blocks(msg rulvar.Message) ([]sdk.ContentBlockParamUnion, error) {
-	var own []rulvar.Part
+func (c *conversation) blocks(msg llm.Message) ([]sdk.ContentBlockParamUnion, error) {
+	var own []llm.Part
 	for _, part := range msg.Parts {
-		if part.Type != rulvar.PartRaw || part.Provider == c.retention {
+		if part.Type != llm.PartRaw || part.Provider == c.retention {
 			own = append(own, part)
 		}
 	}
 	exact := false
-	if msg.Role == rulvar.RoleAssistant {
+	if msg.Role == llm.RoleAssistant {
 		ordered, ids := modelwire.Restore(own)
 		for id, wire := range ids {
 			c.ids[id] = wire
@@ -247,15 +247,15 @@ func (c *conversation) blocks(msg rulvar.Message) ([]sdk.ContentBlockParamUnion,
 }
 
 // block translates a part; nil where there is nothing to say.
-func (c *conversation) block(part rulvar.Part, exact bool) (*sdk.ContentBlockParamUnion, error) {
+func (c *conversation) block(part llm.Part, exact bool) (*sdk.ContentBlockParamUnion, error) {
 	var out sdk.ContentBlockParamUnion
 	switch part.Type {
-	case rulvar.PartText:
+	case llm.PartText:
 		if part.Text == "" || !exact && modelwire.Blank(part.Text) {
 			return nil, nil
 		}
 		out = sdk.NewTextBlock(part.Text)
-	case rulvar.PartImage:
+	case llm.PartImage:
 		url, data, err := modelwire.Image(part)
 		if err != nil {
 			return nil, err
@@ -264,11 +264,11 @@ func (c *conversation) block(part rulvar.Part, exact bool) (*sdk.ContentBlockPar
 		if url == "" {
 			out = sdk.NewImageBlockBase64(part.MediaType, data)
 		}
-	case rulvar.PartToolCall:
+	case llm.PartToolCall:
 		out = sdk.NewToolUseBlock(c.id(part.ID), modelwire.ArgsObject(part.Args), part.Name)
-	case rulvar.PartToolResult:
+	case llm.PartToolResult:
 		out = c.result(part)
-	case rulvar.PartRaw:
+	case llm.PartRaw:
 		held, err := c.private.Hold(part.Block)
 		if err != nil {
 			return nil, err
@@ -280,7 +280,7 @@ func (c *conversation) block(part rulvar.Part, exact bool) (*sdk.ContentBlockPar
 	return &out, nil
 }
 
-func (c *conversation) result(part rulvar.Part) sdk.ContentBlockParamUnion {
+func (c *conversation) result(part llm.Part) sdk.ContentBlockParamUnion {
 	r := sdk.ToolResultBlockParam{ToolUseID: c.id(part.ID)}
 	text := modelwire.ResultText(part)
 	if part.IsError {

@@ -13,6 +13,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/anthropic"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -39,7 +40,7 @@ func (s *sink) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // send returns what the service gets of a request.
-func send(t testing.TB, opts *anthropic.Options, req *rulvar.Request) (*sink, error) {
+func send(t testing.TB, opts *anthropic.Options, req *llm.Request) (*sink, error) {
 	t.Helper()
 	o := anthropic.Options{APIKey: testKey}
 	if opts != nil {
@@ -54,35 +55,35 @@ func send(t testing.TB, opts *anthropic.Options, req *rulvar.Request) (*sink, er
 	return s, err
 }
 
-func message(role rulvar.Role, parts ...rulvar.Part) rulvar.Message {
-	return rulvar.Message{Role: role, Parts: parts}
+func message(role llm.Role, parts ...llm.Part) llm.Message {
+	return llm.Message{Role: role, Parts: parts}
 }
 
 const closedSchema = `{"type":"object","additionalProperties":false,"required":["n"],"properties":{"n":{"type":"integer","minimum":1,"description":"A number."}}}`
 
-func wholeRequest() *rulvar.Request {
-	return &rulvar.Request{
+func wholeRequest() *llm.Request {
+	return &llm.Request{
 		Model: "claude-opus-4-8", Effort: "xhigh", MaxOutputTokens: 500, ToolChoice: "tool:look_up", Schema: raw(closedSchema),
-		Messages: []rulvar.Message{
-			message(rulvar.RoleSystem, rulvar.TextPart("Be brief."), rulvar.TextPart("Be kind.")),
-			message(rulvar.RoleUser, rulvar.TextPart("Look."), rulvar.Part{Type: rulvar.PartImage, MediaType: "image/png", Data: raw(`"aGk="`)},
-				rulvar.Part{Type: rulvar.PartImage, MediaType: "image/png", Data: raw(`"https://example.com/a.png"`)},
-				rulvar.Part{Type: rulvar.PartImage, MediaType: "image/png", Data: raw(`{"__rulvarBytes":"aGk="}`)}),
-			message(rulvar.RoleAssistant,
-				rulvar.Part{Type: rulvar.PartRaw, Provider: "anthropic", Block: raw(`{"type":"thinking","thinking":"<x>","signature":"s"}`)},
-				rulvar.Part{Type: rulvar.PartRaw, Provider: "openai", Block: raw(`{"type":"reasoning"}`)},
-				rulvar.TextPart("Looking."), rulvar.TextPart(" "),
-				rulvar.Part{Type: rulvar.PartToolCall, ID: "01A", Name: "look_up", Args: raw(`{"n":12345678901234567890}`)},
-				rulvar.Part{Type: rulvar.PartToolCall, ID: "01B", Name: "look_up", Args: raw(`{"__unparsed":"{n:"}`)},
-				rulvar.Part{Type: rulvar.PartToolCall, ID: "01C", Name: "look_up", Args: raw(`null`)},
-				rulvar.Part{Type: rulvar.PartToolCall, ID: "01D", Name: "look_up", Args: raw(`{"s":"\ud800"}`)}),
-			message(rulvar.RoleTool,
-				rulvar.Part{Type: rulvar.PartToolResult, ID: "01A", Name: "look_up", Result: raw(`"a text"`)},
-				rulvar.Part{Type: rulvar.PartToolResult, ID: "01B", Name: "look_up", Result: raw(`{"error":"bad"}`), IsError: true},
-				rulvar.Part{Type: rulvar.PartToolResult, ID: "01C", Name: "look_up", Result: raw(`""`)},
-				rulvar.Part{Type: rulvar.PartToolResult, ID: "01D", Name: "look_up", Result: raw(`""`), IsError: true}),
+		Messages: []llm.Message{
+			message(llm.RoleSystem, llm.TextPart("Be brief."), llm.TextPart("Be kind.")),
+			message(llm.RoleUser, llm.TextPart("Look."), llm.Part{Type: llm.PartImage, MediaType: "image/png", Data: raw(`"aGk="`)},
+				llm.Part{Type: llm.PartImage, MediaType: "image/png", Data: raw(`"https://example.com/a.png"`)},
+				llm.Part{Type: llm.PartImage, MediaType: "image/png", Data: raw(`{"__rulvarBytes":"aGk="}`)}),
+			message(llm.RoleAssistant,
+				llm.Part{Type: llm.PartRaw, Provider: "anthropic", Block: raw(`{"type":"thinking","thinking":"<x>","signature":"s"}`)},
+				llm.Part{Type: llm.PartRaw, Provider: "openai", Block: raw(`{"type":"reasoning"}`)},
+				llm.TextPart("Looking."), llm.TextPart(" "),
+				llm.Part{Type: llm.PartToolCall, ID: "01A", Name: "look_up", Args: raw(`{"n":12345678901234567890}`)},
+				llm.Part{Type: llm.PartToolCall, ID: "01B", Name: "look_up", Args: raw(`{"__unparsed":"{n:"}`)},
+				llm.Part{Type: llm.PartToolCall, ID: "01C", Name: "look_up", Args: raw(`null`)},
+				llm.Part{Type: llm.PartToolCall, ID: "01D", Name: "look_up", Args: raw(`{"s":"\ud800"}`)}),
+			message(llm.RoleTool,
+				llm.Part{Type: llm.PartToolResult, ID: "01A", Name: "look_up", Result: raw(`"a text"`)},
+				llm.Part{Type: llm.PartToolResult, ID: "01B", Name: "look_up", Result: raw(`{"error":"bad"}`), IsError: true},
+				llm.Part{Type: llm.PartToolResult, ID: "01C", Name: "look_up", Result: raw(`""`)},
+				llm.Part{Type: llm.PartToolResult, ID: "01D", Name: "look_up", Result: raw(`""`), IsError: true}),
 		},
-		Tools: []rulvar.ToolDeclaration{
+		Tools: []llm.ToolDeclaration{
 			{Name: "look_up", Description: "Looks up.", Parameters: raw(closedSchema), Version: "2"},
 			{Name: "today", Parameters: raw(`{}`)},
 		},
@@ -132,7 +133,7 @@ func TestRequestByModel(t *testing.T) {
 	for _, row := range []struct {
 		name, model string
 		opts        *anthropic.Options
-		change      func(*rulvar.Request)
+		change      func(*llm.Request)
 		want        func(t *testing.T, body m)
 	}{
 		{name: "a model that always thinks is not forced", model: "claude-opus-5-5", want: func(t *testing.T, b m) {
@@ -142,7 +143,7 @@ func TestRequestByModel(t *testing.T) {
 		{name: "nor by a dated name", model: "claude-opus-5-5-20261001", want: func(t *testing.T, b m) {
 			require.Equal(t, m{"type": "auto"}, b["tool_choice"])
 		}},
-		{name: "thinking where it has to be asked for", model: "claude-opus-4-8", change: func(r *rulvar.Request) { r.ToolChoice = "auto" }, want: func(t *testing.T, b m) {
+		{name: "thinking where it has to be asked for", model: "claude-opus-4-8", change: func(r *llm.Request) { r.ToolChoice = "auto" }, want: func(t *testing.T, b m) {
 			require.Equal(t, m{"type": "adaptive"}, b["thinking"])
 		}},
 		{name: "summaries", model: "claude-opus-5-5", opts: &anthropic.Options{ShowThinking: true}, want: func(t *testing.T, b m) {
@@ -161,24 +162,24 @@ func TestRequestByModel(t *testing.T) {
 			require.NotContains(t, fmt.Sprint(b["tools"]), "strict")
 			require.Contains(t, fmt.Sprint(b["messages"].([]any)[0]), "fits this JSON Schema")
 		}},
-		{name: "an open schema is asked for in words", model: "claude-opus-5-5", change: func(r *rulvar.Request) { r.Schema = raw(`{"type":"object"}`) }, want: func(t *testing.T, b m) {
+		{name: "an open schema is asked for in words", model: "claude-opus-5-5", change: func(r *llm.Request) { r.Schema = raw(`{"type":"object"}`) }, want: func(t *testing.T, b m) {
 			require.NotContains(t, b["output_config"], "format")
 			require.Contains(t, fmt.Sprint(b["messages"].([]any)[0]), "fits this JSON Schema")
 		}},
-		{name: "no choice at all", model: "claude-opus-5-5", change: func(r *rulvar.Request) { r.ToolChoice = "none" }, want: func(t *testing.T, b m) {
+		{name: "no choice at all", model: "claude-opus-5-5", change: func(r *llm.Request) { r.ToolChoice = "none" }, want: func(t *testing.T, b m) {
 			require.Equal(t, m{"type": "none"}, b["tool_choice"])
 			require.Len(t, b["tools"], 2)
 		}},
-		{name: "any tool", model: "claude-opus-4-5", change: func(r *rulvar.Request) { r.ToolChoice = "required" }, want: func(t *testing.T, b m) {
+		{name: "any tool", model: "claude-opus-4-5", change: func(r *llm.Request) { r.ToolChoice = "required" }, want: func(t *testing.T, b m) {
 			require.Equal(t, m{"type": "any"}, b["tool_choice"])
 		}},
-		{name: "the model's own bound", model: "claude-opus-4-5", change: func(r *rulvar.Request) { r.MaxOutputTokens = 0 }, want: func(t *testing.T, b m) {
+		{name: "the model's own bound", model: "claude-opus-4-5", change: func(r *llm.Request) { r.MaxOutputTokens = 0 }, want: func(t *testing.T, b m) {
 			require.EqualValues(t, 64000, b["max_tokens"])
 		}},
-		{name: "not above the model's bound", model: "claude-opus-4-5", change: func(r *rulvar.Request) { r.MaxOutputTokens = 1 << 30 }, want: func(t *testing.T, b m) {
+		{name: "not above the model's bound", model: "claude-opus-4-5", change: func(r *llm.Request) { r.MaxOutputTokens = 1 << 30 }, want: func(t *testing.T, b m) {
 			require.EqualValues(t, 64000, b["max_tokens"])
 		}},
-		{name: "described models", model: "claude-next", opts: &anthropic.Options{Models: map[string]rulvar.Capabilities{"claude-next": {StructuredOutput: rulvar.StructuredNative, MaxOutputTokens: 400}}}, want: func(t *testing.T, b m) {
+		{name: "described models", model: "claude-next", opts: &anthropic.Options{Models: map[string]llm.Capabilities{"claude-next": {StructuredOutput: llm.StructuredNative, MaxOutputTokens: 400}}}, want: func(t *testing.T, b m) {
 			require.EqualValues(t, 400, b["max_tokens"])
 			require.Contains(t, b["output_config"], "format")
 		}},
@@ -210,7 +211,7 @@ func TestRequestByModel(t *testing.T) {
 func TestManyStrictTools(t *testing.T) {
 	req := wholeRequest()
 	for i := range 30 {
-		req.Tools = append(req.Tools, rulvar.ToolDeclaration{Name: fmt.Sprintf("t%d", i), Parameters: raw(closedSchema)})
+		req.Tools = append(req.Tools, llm.ToolDeclaration{Name: fmt.Sprintf("t%d", i), Parameters: raw(closedSchema)})
 	}
 	s, err := send(t, nil, req)
 	require.NoError(t, err)
@@ -218,18 +219,18 @@ func TestManyStrictTools(t *testing.T) {
 }
 
 func TestUnsendable(t *testing.T) {
-	for name, change := range map[string]func(*rulvar.Request){
-		"a schema that is none":  func(r *rulvar.Request) { r.Tools[0].Parameters = raw(`[]`) },
-		"an unknown choice":      func(r *rulvar.Request) { r.ToolChoice = "perhaps" },
-		"an image without data":  func(r *rulvar.Request) { r.Messages[1].Parts[1].Data = raw(`{}`) },
-		"a block that is broken": func(r *rulvar.Request) { r.Messages[2].Parts[0].Block = raw(`{`) },
+	for name, change := range map[string]func(*llm.Request){
+		"a schema that is none":  func(r *llm.Request) { r.Tools[0].Parameters = raw(`[]`) },
+		"an unknown choice":      func(r *llm.Request) { r.ToolChoice = "perhaps" },
+		"an image without data":  func(r *llm.Request) { r.Messages[1].Parts[1].Data = raw(`{}`) },
+		"a block that is broken": func(r *llm.Request) { r.Messages[2].Parts[0].Block = raw(`{`) },
 	} {
 		req := wholeRequest()
 		change(req)
 		s, err := send(t, nil, req)
-		var pe *rulvar.ProviderError
+		var pe *llm.Error
 		require.ErrorAs(t, err, &pe, name)
-		require.Equal(t, rulvar.KindTerminal, pe.Kind, name)
+		require.Equal(t, llm.KindTerminal, pe.Kind, name)
 		require.False(t, pe.Retryable, name)
 		require.Nil(t, s.body, name)
 	}
@@ -241,20 +242,20 @@ func TestUnsendable(t *testing.T) {
 func TestOrderSurvivesProcess(t *testing.T) {
 	x := exchanges(t)[2]
 	first := open(t, "http://model.invalid", testKey, &http.Client{Transport: &reply{t: t, name: "thinking"}})
-	a, err := rulvartest.ReadAnswer(first.Stream(t.Context(), &rulvar.Request{Model: "claude-opus-5-5", Messages: []rulvar.Message{message(rulvar.RoleUser, rulvar.TextPart("x"))}}))
+	a, err := rulvartest.ReadAnswer(first.Stream(t.Context(), &llm.Request{Model: "claude-opus-5-5", Messages: []llm.Message{message(llm.RoleUser, llm.TextPart("x"))}}))
 	require.NoError(t, err)
 	key := first.Capabilities("claude-opus-5-5").RetentionKey
-	said := message(rulvar.RoleAssistant)
+	said := message(llm.RoleAssistant)
 	for _, b := range a.Private {
-		said.Parts = append(said.Parts, rulvar.Part{Type: rulvar.PartRaw, Provider: key, Block: b})
+		said.Parts = append(said.Parts, llm.Part{Type: llm.PartRaw, Provider: key, Block: b})
 	}
-	said.Parts = append(said.Parts, rulvar.TextPart(a.Text))
-	results := message(rulvar.RoleTool)
+	said.Parts = append(said.Parts, llm.TextPart(a.Text))
+	results := message(llm.RoleTool)
 	for _, c := range a.Calls {
-		said.Parts = append(said.Parts, rulvar.Part{Type: rulvar.PartToolCall, ID: c.ID, Name: c.Tool, Args: raw(c.Arguments)})
-		results.Parts = append(results.Parts, rulvar.Part{Type: rulvar.PartToolResult, ID: c.ID, Name: c.Tool, Result: raw(`"r"`)})
+		said.Parts = append(said.Parts, llm.Part{Type: llm.PartToolCall, ID: c.ID, Name: c.Tool, Args: raw(c.Arguments)})
+		results.Parts = append(results.Parts, llm.Part{Type: llm.PartToolResult, ID: c.ID, Name: c.Tool, Result: raw(`"r"`)})
 	}
-	req := &rulvar.Request{Model: "claude-opus-5-5", Messages: []rulvar.Message{message(rulvar.RoleUser, rulvar.TextPart("x")), said, results}}
+	req := &llm.Request{Model: "claude-opus-5-5", Messages: []llm.Message{message(llm.RoleUser, llm.TextPart("x")), said, results}}
 	s, err := send(t, nil, req)
 	require.NoError(t, err)
 	var types, ids []string
@@ -273,7 +274,7 @@ func TestOrderSurvivesProcess(t *testing.T) {
 	require.Equal(t, append(x.WireIDs, x.WireIDs...), ids)
 
 	// A message that somebody has changed is sent as it stands.
-	req.Messages[1].Parts = append(req.Messages[1].Parts, rulvar.TextPart("more"))
+	req.Messages[1].Parts = append(req.Messages[1].Parts, llm.TextPart("more"))
 	s, err = send(t, nil, req)
 	require.NoError(t, err)
 	require.NotContains(t, fmt.Sprint(s.body), "rulvar_order")
@@ -325,13 +326,13 @@ func TestCapabilities(t *testing.T) {
 	p, err := anthropic.New(&anthropic.Options{APIKey: testKey, Account: "blue"})
 	require.NoError(t, err)
 	c := p.Capabilities("claude-sonnet-5")
-	require.Equal(t, rulvar.Capabilities{
-		StructuredOutput: rulvar.StructuredNative, ContextWindow: 1_000_000, MaxOutputTokens: 128_000, RetentionKey: "anthropic#blue",
-		Pricing: &rulvar.Pricing{InputUSD: 2, OutputUSD: 10, CacheReadUSD: 0.20, CacheWriteUSD: 2.50, CheckedAt: anthropic.PricesCheckedAt},
+	require.Equal(t, llm.Capabilities{
+		StructuredOutput: llm.StructuredNative, ContextWindow: 1_000_000, MaxOutputTokens: 128_000, RetentionKey: "anthropic#blue",
+		Pricing: &llm.Pricing{InputUSD: 2, OutputUSD: 10, CacheReadUSD: 0.20, CacheWriteUSD: 2.50, CheckedAt: anthropic.PricesCheckedAt},
 	}, c)
 	require.Equal(t, "anthropic#blue/claude-opus-5-5", p.Capabilities("claude-opus-5-5").RetentionKey, "its thinking is bound to it")
 	require.NotNil(t, p.Capabilities("claude-haiku-4-5-20251001").Pricing)
 	u := p.Capabilities("claude-unheard-of")
-	require.Equal(t, rulvar.StructuredPrompt, u.StructuredOutput)
+	require.Equal(t, llm.StructuredPrompt, u.StructuredOutput)
 	require.Nil(t, u.Pricing)
 }

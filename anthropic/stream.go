@@ -7,8 +7,8 @@ import (
 
 	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/modelwire"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // event is what of the service's events the adapter needs.
@@ -51,7 +51,7 @@ type answer struct {
 	p     *Provider
 	ctx   context.Context
 	model *model
-	yield func(rulvar.StreamEvent, error) bool
+	yield func(llm.StreamEvent, error) bool
 
 	started bool
 	blocks  []*block
@@ -90,7 +90,7 @@ func (a *answer) read(res *http.Response) {
 	}
 }
 
-func (a *answer) emit(ev rulvar.StreamEvent) {
+func (a *answer) emit(ev llm.StreamEvent) {
 	if !a.gone && !a.yield(ev, nil) {
 		a.gone = true
 	}
@@ -99,7 +99,7 @@ func (a *answer) emit(ev rulvar.StreamEvent) {
 func (a *answer) fail(err error) {
 	if !a.gone {
 		a.gone = true
-		a.yield(rulvar.StreamEvent{}, err)
+		a.yield(llm.StreamEvent{}, err)
 	}
 }
 
@@ -140,7 +140,7 @@ func (a *answer) take(data []byte) (done bool, err error) {
 		return true, a.finish()
 	case "ping":
 		// A sign of life: the engine waits on.
-		a.emit(rulvar.StreamEvent{Type: rulvar.StreamUsage, Usage: a.usage()})
+		a.emit(llm.StreamEvent{Type: llm.StreamUsage, Usage: a.usage()})
 	case "error":
 		f := modelwire.Answer{Status: http.StatusOK}
 		if ev.Error != nil {
@@ -171,10 +171,10 @@ func (a *answer) open(ev *event) error {
 	switch {
 	case b.Type == "text" && b.Text != "":
 		b.bytes += len(b.Text)
-		a.emit(rulvar.StreamEvent{Type: rulvar.StreamText, Text: b.Text})
+		a.emit(llm.StreamEvent{Type: llm.StreamText, Text: b.Text})
 	case b.Type == "thinking" && b.Thinking != "":
 		b.thinking.WriteString(b.Thinking)
-		a.emit(rulvar.StreamEvent{Type: rulvar.StreamReasoning, Text: b.Thinking})
+		a.emit(llm.StreamEvent{Type: llm.StreamReasoning, Text: b.Thinking})
 	}
 	return nil
 }
@@ -188,12 +188,12 @@ func (a *answer) delta(ev *event) error {
 	case "text_delta":
 		if b.Type == "text" && d.Text != "" {
 			b.bytes += len(d.Text)
-			a.emit(rulvar.StreamEvent{Type: rulvar.StreamText, Text: d.Text})
+			a.emit(llm.StreamEvent{Type: llm.StreamText, Text: d.Text})
 		}
 	case "thinking_delta":
 		b.thinking.WriteString(d.Thinking)
 		if d.Thinking != "" {
-			a.emit(rulvar.StreamEvent{Type: rulvar.StreamReasoning, Text: d.Thinking})
+			a.emit(llm.StreamEvent{Type: llm.StreamReasoning, Text: d.Thinking})
 		}
 	case "signature_delta":
 		b.signature.WriteString(d.Signature)
@@ -221,7 +221,7 @@ func (a *answer) count(u *usage) error {
 		set(&a.counts.thinking, u.Details.Thinking)
 	}
 	sane := a.sane()
-	a.emit(rulvar.StreamEvent{Type: rulvar.StreamUsage, Usage: a.usage()})
+	a.emit(llm.StreamEvent{Type: llm.StreamUsage, Usage: a.usage()})
 	if !sane {
 		return modelwire.BadUsage()
 	}
@@ -241,10 +241,10 @@ func (a *answer) sane() bool {
 
 // usage is the account so far. The service counts what it has cached apart from
 // the rest of the input.
-func (a *answer) usage() rulvar.Usage {
+func (a *answer) usage() llm.Usage {
 	bound := func(n int64) int64 { return min(max(n, 0), 1<<51) }
 	c := &a.counts
-	u, _ := modelwire.Account(rulvar.Usage{
+	u, _ := modelwire.Account(llm.Usage{
 		InputTokens:     bound(c.input) + bound(c.cacheRead) + bound(c.cacheWrite),
 		OutputTokens:    bound(c.output),
 		CacheReadTokens: bound(c.cacheRead), CacheWriteTokens: bound(c.cacheWrite),

@@ -13,6 +13,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/executor"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -60,7 +61,7 @@ func host(dir string, risk rulvar.Risk) (string, error) {
 		{Calls: []rulvartest.Call{{ID: "c1", Tool: "pay", Args: map[string]any{"to": "x"}}}}, {Text: "done"},
 	}})
 	engine, err := rulvar.NewEngine(rulvar.Config{
-		Store: store, Providers: []rulvar.Provider{model}, Model: "test:model",
+		Store: store, Providers: []llm.Provider{model}, Model: "test:model",
 		Executors: map[rulvar.ExecutorKind]rulvar.ToolExecutor{rulvar.ExecutorSubprocess: programs},
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/executor"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -34,7 +35,7 @@ func Example() {
 		{Text: "counted"},
 	}})
 	engine, err := rulvar.NewEngine(rulvar.Config{
-		Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{model}, Model: "test:model",
+		Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{model}, Model: "test:model",
 		Executors: map[rulvar.ExecutorKind]rulvar.ToolExecutor{rulvar.ExecutorSubprocess: programs},
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/executor"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -66,7 +67,7 @@ func TestToolIsChecked(t *testing.T) {
 			require.NoError(t, err)
 			model := rulvartest.NewProvider("test", rulvartest.Script{})
 			engine, err := rulvar.NewEngine(rulvar.Config{
-				Store: store, Providers: []rulvar.Provider{model}, Model: "test:model",
+				Store: store, Providers: []llm.Provider{model}, Model: "test:model",
 				Executors: map[rulvar.ExecutorKind]rulvar.ToolExecutor{row.kind: row.x},
 				Profiles:  map[string]*rulvar.AgentProfile{"worker": {Tools: []rulvar.ToolSource{tool}}},
 			})

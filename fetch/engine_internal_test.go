@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -24,7 +25,7 @@ func (r *rig) run(t *testing.T, url string, permissions *rulvar.PermissionConfig
 		{Text: "done"},
 	}})
 	engine, err := rulvar.NewEngine(rulvar.Config{
-		Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{model}, Model: "local:any", Permissions: permissions, Logger: slog.New(slog.DiscardHandler),
+		Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{model}, Model: "local:any", Permissions: permissions, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	read := rulvar.DefineWorkflow("read", func(c *rulvar.Ctx, _ struct{}) (string, error) {
@@ -55,7 +56,7 @@ func (r *rig) run(t *testing.T, url string, permissions *rulvar.PermissionConfig
 	requests := model.Requests()
 	for _, m := range requests[len(requests)-1].Messages {
 		for _, p := range m.Parts {
-			if p.Type == rulvar.PartToolResult {
+			if p.Type == llm.PartToolResult {
 				seen = string(p.Result)
 			}
 		}
@@ -127,7 +128,7 @@ func TestARecordedGrantYieldsToADeny(t *testing.T) {
 	}})
 	ctx := context.Background()
 	engineWith := func(p *rulvar.PermissionConfig) *rulvar.Engine {
-		e, err := rulvar.NewEngine(rulvar.Config{Store: store, Providers: []rulvar.Provider{model}, Model: "local:any", Permissions: p, Logger: slog.New(slog.DiscardHandler)})
+		e, err := rulvar.NewEngine(rulvar.Config{Store: store, Providers: []llm.Provider{model}, Model: "local:any", Permissions: p, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		return e
 	}

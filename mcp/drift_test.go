@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/mcp"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
@@ -106,7 +107,7 @@ func TestResume(t *testing.T) {
 			}
 			engine := func() (*rulvar.Engine, *rulvartest.Provider) {
 				model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{{Calls: []rulvartest.Call{echo("x")}}, {Text: "done"}}})
-				return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []rulvar.Provider{model}, Model: "test:m", Logger: quiet}), model
+				return rulvartest.NewEngine(t, rulvar.Config{Store: store, Providers: []llm.Provider{model}, Model: "test:m", Logger: quiet}), model
 			}
 			opts := mcp.Options{Approval: map[string]bool{"echo": true}}
 			first := open(t, fakeServer("resumed", file), opts)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/mcp"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
@@ -72,7 +73,7 @@ func calls(t testing.TB, src rulvar.ToolSource, want ...rulvartest.Call) []answe
 		turns = append(turns, rulvartest.Turn{Calls: []rulvartest.Call{c}})
 	}
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: append(turns, rulvartest.Turn{Text: "done"})})
-	e := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m", Logger: quiet})
+	e := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m", Logger: quiet})
 	wf := rulvar.DefineWorkflow("calls", func(c *rulvar.Ctx, _ string) (string, error) {
 		return rulvar.Agent[string](c, "go", &rulvar.AgentOptions{Tools: []rulvar.ToolSource{src}})
 	})
@@ -90,7 +91,7 @@ func calls(t testing.TB, src rulvar.ToolSource, want ...rulvartest.Call) []answe
 	var got []answer
 	for _, m := range requests[len(requests)-1].Messages {
 		for _, p := range m.Parts {
-			if p.Type == rulvar.PartToolResult {
+			if p.Type == llm.PartToolResult {
 				got = append(got, answer{p.Result, p.IsError, ""})
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/mcp"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
@@ -245,7 +246,7 @@ func TestCancelledRun(t *testing.T) {
 	note := filepath.Join(t.TempDir(), "cancelled")
 	s := open(t, fakeServer("hang-call", note), mcp.Options{})
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{{Calls: []rulvartest.Call{echo("")}}, {Text: "done"}}})
-	e := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:m", Logger: quiet})
+	e := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m", Logger: quiet})
 	wf := rulvar.DefineWorkflow("hang", func(c *rulvar.Ctx, _ string) (string, error) {
 		return rulvar.Agent[string](c, "go", &rulvar.AgentOptions{Tools: []rulvar.ToolSource{s}})
 	})

@@ -8,14 +8,14 @@ import (
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/shared"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/modelwire"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // chatParams puts a request into the chat dialect.
-func (p *Provider) chatParams(req *rulvar.Request) (*sdk.ChatCompletionNewParams, error) {
+func (p *Provider) chatParams(req *llm.Request) (*sdk.ChatCompletionNewParams, error) {
 	caps := p.Capabilities(req.Model)
-	native := caps.StructuredOutput == rulvar.StructuredNative
+	native := caps.StructuredOutput == llm.StructuredNative
 	out := &sdk.ChatCompletionNewParams{Model: req.Model}
 	out.StreamOptions.IncludeUsage = sdk.Bool(true)
 	if n := req.MaxOutputTokens; n > 0 {
@@ -48,7 +48,7 @@ func (p *Provider) chatParams(req *rulvar.Request) (*sdk.ChatCompletionNewParams
 	}
 	for i, msg := range req.Messages {
 		if i == lastUser(req) && instruction != "" {
-			msg.Parts = append(slices.Clip(msg.Parts), rulvar.TextPart(instruction))
+			msg.Parts = append(slices.Clip(msg.Parts), llm.TextPart(instruction))
 		}
 		list, err := p.chatMessages(msg)
 		if err != nil {
@@ -62,7 +62,7 @@ func (p *Provider) chatParams(req *rulvar.Request) (*sdk.ChatCompletionNewParams
 	return out, nil
 }
 
-func (p *Provider) addChatTools(out *sdk.ChatCompletionNewParams, req *rulvar.Request, native bool) error {
+func (p *Provider) addChatTools(out *sdk.ChatCompletionNewParams, req *llm.Request, native bool) error {
 	for _, t := range req.Tools {
 		schema, strict, err := p.toolSchema(t, native)
 		if err != nil {
@@ -94,19 +94,19 @@ func (p *Provider) addChatTools(out *sdk.ChatCompletionNewParams, req *rulvar.Re
 
 // chatMessages translates a message: the results of a turn's calls are one
 // each. Private blocks have no place in this dialect.
-func (p *Provider) chatMessages(msg rulvar.Message) ([]sdk.ChatCompletionMessageParamUnion, error) {
+func (p *Provider) chatMessages(msg llm.Message) ([]sdk.ChatCompletionMessageParamUnion, error) {
 	switch msg.Role {
-	case rulvar.RoleSystem:
+	case llm.RoleSystem:
 		if text := strings.Join(texts(msg), "\n\n"); text != "" {
 			return []sdk.ChatCompletionMessageParamUnion{sdk.SystemMessage(text)}, nil
 		}
 		return nil, nil
-	case rulvar.RoleAssistant:
+	case llm.RoleAssistant:
 		return p.chatAssistant(msg)
-	case rulvar.RoleTool:
+	case llm.RoleTool:
 		var out []sdk.ChatCompletionMessageParamUnion
 		for _, part := range msg.Parts {
-			if part.Type == rulvar.PartToolResult {
+			if part.Type == llm.PartToolResult {
 				out = append(out, sdk.ToolMessage(resultText(part), p.ids.Wire(part.ID)))
 			}
 		}
@@ -116,11 +116,11 @@ func (p *Provider) chatMessages(msg rulvar.Message) ([]sdk.ChatCompletionMessage
 	plain := true
 	for _, part := range msg.Parts {
 		switch part.Type {
-		case rulvar.PartText:
+		case llm.PartText:
 			if !modelwire.Blank(part.Text) {
 				content = append(content, sdk.TextContentPart(part.Text))
 			}
-		case rulvar.PartImage:
+		case llm.PartImage:
 			url, err := imageURL(part)
 			if err != nil {
 				return nil, err
@@ -140,14 +140,14 @@ func (p *Provider) chatMessages(msg rulvar.Message) ([]sdk.ChatCompletionMessage
 	return []sdk.ChatCompletionMessageParamUnion{sdk.UserMessage(content)}, nil
 }
 
-func (p *Provider) chatAssistant(msg rulvar.Message) ([]sdk.ChatCompletionMessageParamUnion, error) {
+func (p *Provider) chatAssistant(msg llm.Message) ([]sdk.ChatCompletionMessageParamUnion, error) {
 	a := &sdk.ChatCompletionAssistantMessageParam{}
 	text := ""
 	for _, part := range msg.Parts {
 		switch part.Type {
-		case rulvar.PartText:
+		case llm.PartText:
 			text += part.Text
-		case rulvar.PartToolCall:
+		case llm.PartToolCall:
 			a.ToolCalls = append(a.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{
 				OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
 					ID: p.ids.Wire(part.ID),
@@ -156,7 +156,7 @@ func (p *Provider) chatAssistant(msg rulvar.Message) ([]sdk.ChatCompletionMessag
 					},
 				},
 			})
-		case rulvar.PartRaw:
+		case llm.PartRaw:
 		default:
 			return nil, modelwire.Unsendable("a message of the model holds a part of type %q", part.Type)
 		}

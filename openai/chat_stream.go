@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/modelwire"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // chunk is what of the chat dialect's events the adapter needs.
@@ -106,11 +106,11 @@ func (a *chatAnswer) take(data []byte) (done bool, err error) {
 		if ch.Index != 0 {
 			continue
 		}
-		a.text(rulvar.StreamReasoning, firstSet(string(ch.Delta.Reasoning), string(ch.Delta.ReasoningContent)))
-		a.text(rulvar.StreamText, string(ch.Delta.Content))
+		a.text(llm.StreamReasoning, firstSet(string(ch.Delta.Reasoning), string(ch.Delta.ReasoningContent)))
+		a.text(llm.StreamText, string(ch.Delta.Content))
 		if ch.Delta.Refusal != "" {
 			a.refused = true
-			a.text(rulvar.StreamText, string(ch.Delta.Refusal))
+			a.text(llm.StreamText, string(ch.Delta.Refusal))
 		}
 		for j := range ch.Delta.ToolCalls {
 			a.piece(&ch.Delta.ToolCalls[j])
@@ -121,7 +121,7 @@ func (a *chatAnswer) take(data []byte) (done bool, err error) {
 	}
 	if u := c.Usage; u != nil {
 		a.counted = true
-		return false, a.count(rulvar.Usage{
+		return false, a.count(llm.Usage{
 			InputTokens: u.Prompt, OutputTokens: u.Completion, CacheReadTokens: u.PromptDetails.Cached,
 			CacheWriteTokens: u.PromptDetails.CacheWrite, ReasoningTokens: u.CompletionDetails.Reasoning,
 		})
@@ -188,23 +188,23 @@ func (a *chatAnswer) end() error {
 	if a.stop == "" {
 		return modelwire.Cut()
 	}
-	reason := rulvar.FinishStop
+	reason := llm.FinishStop
 	switch a.stop {
 	case "length":
-		reason = rulvar.FinishMaxTokens
+		reason = llm.FinishMaxTokens
 	case "content_filter":
-		reason = rulvar.FinishRefusal
+		reason = llm.FinishRefusal
 	case "tool_calls", "function_call":
-		reason = rulvar.FinishToolCalls
+		reason = llm.FinishToolCalls
 	}
 	if a.refused {
-		reason = rulvar.FinishRefusal
+		reason = llm.FinishRefusal
 	}
 	calls := 0
 	for i, c := range a.calls {
 		args := c.args.String()
 		last := i == len(a.calls)-1
-		if reason == rulvar.FinishRefusal || reason == rulvar.FinishMaxTokens && last && !modelwire.WholeArguments(args) {
+		if reason == llm.FinishRefusal || reason == llm.FinishMaxTokens && last && !modelwire.WholeArguments(args) {
 			continue
 		}
 		if c.name == "" {
@@ -213,8 +213,8 @@ func (a *chatAnswer) end() error {
 		calls++
 		a.call(c.id, c.name, args)
 	}
-	if calls > 0 && reason == rulvar.FinishStop {
-		reason = rulvar.FinishToolCalls
+	if calls > 0 && reason == llm.FinishStop {
+		reason = llm.FinishToolCalls
 	}
 	a.finish(reason)
 	return nil

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"slices"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // CompatibleOptions say more of a service that speaks the chat dialect. The
@@ -21,8 +21,8 @@ type CompatibleOptions struct {
 	// answer), unpriced, and asked for schemas in words. With
 	// [rulvar.StructuredNative] schemas go into response_format, and arguments
 	// are decoded by the tools' schemas.
-	Models  map[string]rulvar.Capabilities
-	Default *rulvar.Capabilities
+	Models  map[string]llm.Capabilities
+	Default *llm.Capabilities
 	// Efforts are the words that the service takes for an effort. Others are
 	// left out of requests. Default: none.
 	Efforts []string

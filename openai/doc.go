@@ -1,11 +1,11 @@
-// Package openai is a [rulvar.Provider] for OpenAI's models, on OpenAI's own
+// Package openai is an [llm.Provider] for OpenAI's models, on OpenAI's own
 // SDK and its Responses API, and for the many services that speak its older
 // chat dialect: Ollama, vLLM, llama.cpp, gateways.
 //
 //	gpt, err := openai.New(nil) // the key is in OPENAI_API_KEY
 //	local, err := openai.Compatible("ollama", "http://localhost:11434/v1", nil)
 //	engine, err := rulvar.NewEngine(rulvar.Config{
-//		Store: store, Providers: []rulvar.Provider{gpt, local}, Model: "openai:gpt-6.2-sol",
+//		Store: store, Providers: []llm.Provider{gpt, local}, Model: "openai:gpt-6.2-sol",
 //	})
 //
 // # What is sent

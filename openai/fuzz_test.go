@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -37,21 +37,21 @@ func FuzzStream(f *testing.F) {
 	f.Add(failed("server_error"))
 	f.Add(data(`{"choices":[{"delta":{"content":[{"text":"x"}],"tool_calls":[{"function":{"name":"t","arguments":{}}}]},"finish_reason":17}]}`, `{"usage":{"prompt_tokens":9223372036854775807}}`, `[DONE]`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, open := range []func(testing.TB, string, string, *http.Client) rulvar.Provider{open, openChat} {
+		for _, open := range []func(testing.TB, string, string, *http.Client) llm.Provider{open, openChat} {
 			holds(t, open(t, "http://model.invalid", "k", &http.Client{Transport: body(b)}))
 		}
 	})
 }
 
-func holds(t *testing.T, p rulvar.Provider) {
-	req := &rulvar.Request{Model: "gpt-6.2-sol", Messages: []rulvar.Message{{Role: rulvar.RoleUser, Parts: []rulvar.Part{rulvar.TextPart("x")}}}}
+func holds(t *testing.T, p llm.Provider) {
+	req := &llm.Request{Model: "gpt-6.2-sol", Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.TextPart("x")}}}}
 	a, err := rulvartest.ReadAnswer(p.Stream(t.Context(), req))
 	require.NotErrorIs(t, err, rulvartest.ErrBrokenStream)
 	u := a.Usage
 	require.True(t, u.InputTokens >= 0 && u.OutputTokens >= 0 && u.CacheReadTokens >= 0 && u.CacheWriteTokens >= 0)
 	require.LessOrEqual(t, u.CacheReadTokens+u.CacheWriteTokens, u.InputTokens)
 	if err != nil {
-		_, ok := errors.AsType[*rulvar.ProviderError](err)
+		_, ok := errors.AsType[*llm.Error](err)
 		require.True(t, ok, "%v", err)
 		require.Empty(t, a.Calls)
 		return

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"slices"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // PricesCheckedAt is the day of the pages that the prices were taken from.
@@ -79,18 +79,18 @@ func (m *model) effort(asked string) string {
 	return ""
 }
 
-// Capabilities implements [rulvar.Provider].
-func (p *Provider) Capabilities(name string) rulvar.Capabilities {
-	c := rulvar.Capabilities{StructuredOutput: rulvar.StructuredPrompt, ContextWindow: 8192, MaxOutputTokens: 4096}
+// Capabilities implements [llm.Provider].
+func (p *Provider) Capabilities(name string) llm.Capabilities {
+	c := llm.Capabilities{StructuredOutput: llm.StructuredPrompt, ContextWindow: 8192, MaxOutputTokens: 4096}
 	if over, ok := p.models[name]; ok {
 		c = over
 	} else if p.fallback != nil {
 		c = *p.fallback
 	} else if !p.chat {
 		m, _ := lookUp(name)
-		c = rulvar.Capabilities{StructuredOutput: rulvar.StructuredNative, ContextWindow: m.window, MaxOutputTokens: m.output}
+		c = llm.Capabilities{StructuredOutput: llm.StructuredNative, ContextWindow: m.window, MaxOutputTokens: m.output}
 		if m.in > 0 {
-			c.Pricing = &rulvar.Pricing{InputUSD: m.in, OutputUSD: m.out, CacheReadUSD: m.read, CacheWriteUSD: m.write, CheckedAt: PricesCheckedAt}
+			c.Pricing = &llm.Pricing{InputUSD: m.in, OutputUSD: m.out, CacheReadUSD: m.read, CacheWriteUSD: m.write, CheckedAt: PricesCheckedAt}
 		}
 	}
 	c.RetentionKey = p.retention

@@ -7,16 +7,16 @@ import (
 
 	"github.com/openai/openai-go/v3/packages/ssestream"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/modelwire"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // output is where an answer goes, of either dialect.
 type output struct {
 	p     *Provider
 	ctx   context.Context
-	yield func(rulvar.StreamEvent, error) bool
-	usage rulvar.Usage
+	yield func(llm.StreamEvent, error) bool
+	usage llm.Usage
 	gone  bool // the consumer wants no more
 }
 
@@ -60,7 +60,7 @@ func (o *output) read(res *http.Response, d dialect) {
 	}
 }
 
-func (o *output) emit(ev rulvar.StreamEvent) {
+func (o *output) emit(ev llm.StreamEvent) {
 	if !o.gone && !o.yield(ev, nil) {
 		o.gone = true
 	}
@@ -69,13 +69,13 @@ func (o *output) emit(ev rulvar.StreamEvent) {
 func (o *output) fail(err error) {
 	if !o.gone {
 		o.gone = true
-		o.yield(rulvar.StreamEvent{}, err)
+		o.yield(llm.StreamEvent{}, err)
 	}
 }
 
-func (o *output) text(kind rulvar.StreamEventType, text string) {
+func (o *output) text(kind llm.StreamEventType, text string) {
 	if text != "" {
-		o.emit(rulvar.StreamEvent{Type: kind, Text: text})
+		o.emit(llm.StreamEvent{Type: kind, Text: text})
 	}
 }
 
@@ -83,23 +83,23 @@ func (o *output) call(wire, name, args string) {
 	if args == "" {
 		args = "{}"
 	}
-	o.emit(rulvar.StreamEvent{Type: rulvar.StreamToolCall, ID: o.p.ids.Mint(wire), Name: name, Arguments: args})
+	o.emit(llm.StreamEvent{Type: llm.StreamToolCall, ID: o.p.ids.Mint(wire), Name: name, Arguments: args})
 }
 
-func (o *output) finish(reason rulvar.FinishReason) {
-	o.emit(rulvar.StreamEvent{Type: rulvar.StreamFinish, Finish: reason, Usage: o.usage})
+func (o *output) finish(reason llm.FinishReason) {
+	o.emit(llm.StreamEvent{Type: llm.StreamFinish, Finish: reason, Usage: o.usage})
 }
 
 // count takes over usage. The service's cached tokens are part of its input;
 // where it counts more of them than there are, the rest is not cached.
-func (o *output) count(u rulvar.Usage) error {
+func (o *output) count(u llm.Usage) error {
 	if u.CacheReadTokens >= 0 && u.CacheWriteTokens >= 0 && u.InputTokens >= 0 {
 		u.CacheReadTokens = min(u.CacheReadTokens, u.InputTokens)
 		u.CacheWriteTokens = min(u.CacheWriteTokens, u.InputTokens-u.CacheReadTokens)
 	}
 	sane, ok := modelwire.Account(u)
 	o.usage = sane
-	o.emit(rulvar.StreamEvent{Type: rulvar.StreamUsage, Usage: sane})
+	o.emit(llm.StreamEvent{Type: llm.StreamUsage, Usage: sane})
 	if !ok {
 		return modelwire.BadUsage()
 	}

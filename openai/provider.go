@@ -14,9 +14,9 @@ import (
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/modelwire"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // Options say how to reach the service. The zero value of a field is its
@@ -40,7 +40,7 @@ type Options struct {
 	Account string
 	// Models describe models that the table lacks, or describe them otherwise,
 	// by name. A RetentionKey in them is not used.
-	Models map[string]rulvar.Capabilities
+	Models map[string]llm.Capabilities
 	// LooseTools keeps the service from decoding arguments by the tools'
 	// schemas. The engine checks arguments in any case.
 	LooseTools bool
@@ -56,8 +56,8 @@ func (o Options) GoString() string { return o.String() }
 // with [New] or [Compatible]; it is safe for concurrent use.
 type Provider struct {
 	id, retention string
-	models        map[string]rulvar.Capabilities
-	fallback      *rulvar.Capabilities
+	models        map[string]llm.Capabilities
+	fallback      *llm.Capabilities
 	loose         bool
 
 	chat       bool
@@ -125,15 +125,15 @@ func (p *Provider) connect(op, base, key string, client *http.Client, more ...op
 	return nil
 }
 
-// ID implements [rulvar.Provider].
+// ID implements [llm.Provider].
 func (p *Provider) ID() string { return p.id }
 
-// Stream implements [rulvar.Provider].
-func (p *Provider) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
-	return func(yield func(rulvar.StreamEvent, error) bool) {
+// Stream implements [llm.Provider].
+func (p *Provider) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
+	return func(yield func(llm.StreamEvent, error) bool) {
 		body, path, err := p.body(req)
 		if err != nil {
-			yield(rulvar.StreamEvent{}, err)
+			yield(llm.StreamEvent{}, err)
 			return
 		}
 		// The SDK's own stream decodes each event into a union of all events
@@ -142,7 +142,7 @@ func (p *Provider) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[ru
 		var res *http.Response
 		err = p.client.Post(ctx, path, body, &res, option.WithJSONSet("stream", true))
 		if err != nil {
-			yield(rulvar.StreamEvent{}, p.fault(ctx, err))
+			yield(llm.StreamEvent{}, p.fault(ctx, err))
 			return
 		}
 		res.Body = modelwire.Body(res.Body)
@@ -157,7 +157,7 @@ func (p *Provider) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[ru
 }
 
 // body writes a request in the service's form, and says where it goes.
-func (p *Provider) body(req *rulvar.Request) (body []byte, path string, err error) {
+func (p *Provider) body(req *llm.Request) (body []byte, path string, err error) {
 	if len(req.Messages) == 0 {
 		return nil, "", modelwire.Unsendable("it has no messages")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/openai"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
@@ -43,7 +44,7 @@ func (s *sink) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // send returns what the Responses API gets of a request.
-func send(t testing.TB, o openai.Options, req *rulvar.Request) (*sink, error) {
+func send(t testing.TB, o openai.Options, req *llm.Request) (*sink, error) {
 	t.Helper()
 	s := &sink{t: t, answer: "text"}
 	o.APIKey, o.HTTPClient = testKey, &http.Client{Transport: s}
@@ -54,7 +55,7 @@ func send(t testing.TB, o openai.Options, req *rulvar.Request) (*sink, error) {
 }
 
 // sendChat returns what a compatible service gets of a request.
-func sendChat(t testing.TB, o openai.CompatibleOptions, req *rulvar.Request) (*sink, error) {
+func sendChat(t testing.TB, o openai.CompatibleOptions, req *llm.Request) (*sink, error) {
 	t.Helper()
 	s := &sink{t: t, answer: "chat_text"}
 	o.HTTPClient = &http.Client{Transport: s}
@@ -64,30 +65,30 @@ func sendChat(t testing.TB, o openai.CompatibleOptions, req *rulvar.Request) (*s
 	return s, err
 }
 
-func message(role rulvar.Role, parts ...rulvar.Part) rulvar.Message {
-	return rulvar.Message{Role: role, Parts: parts}
+func message(role llm.Role, parts ...llm.Part) llm.Message {
+	return llm.Message{Role: role, Parts: parts}
 }
 
 const closedSchema = `{"type":"object","additionalProperties":false,"required":["n"],"properties":{"n":{"type":"integer","minimum":1,"description":"A number."}}}`
 
-func wholeRequest() *rulvar.Request {
-	return &rulvar.Request{
+func wholeRequest() *llm.Request {
+	return &llm.Request{
 		Model: "gpt-6.2-sol", Effort: "max", MaxOutputTokens: 5, ToolChoice: "tool:look_up", Schema: raw(closedSchema),
-		Messages: []rulvar.Message{
-			message(rulvar.RoleSystem, rulvar.TextPart("Be brief."), rulvar.TextPart("Be kind.")),
-			message(rulvar.RoleUser, rulvar.TextPart("Look."), rulvar.Part{Type: rulvar.PartImage, MediaType: "image/png", Data: raw(`"aGk="`)},
-				rulvar.Part{Type: rulvar.PartImage, MediaType: "image/png", Data: raw(`"https://example.com/a.png"`)}),
-			message(rulvar.RoleAssistant,
-				rulvar.Part{Type: rulvar.PartRaw, Provider: "anthropic", Block: raw(`{"type":"thinking"}`)},
-				rulvar.Part{Type: rulvar.PartRaw, Provider: "openai", Block: raw(`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"<x>"}`)},
-				rulvar.TextPart("Looking."), rulvar.TextPart(" "),
-				rulvar.Part{Type: rulvar.PartToolCall, ID: "01A", Name: "look_up", Args: raw(`{"n":12345678901234567890}`)},
-				rulvar.Part{Type: rulvar.PartToolCall, ID: "01B", Name: "look_up", Args: raw(`{"__unparsed":"{n:"}`)}),
-			message(rulvar.RoleTool,
-				rulvar.Part{Type: rulvar.PartToolResult, ID: "01A", Name: "look_up", Result: raw(`"a text"`)},
-				rulvar.Part{Type: rulvar.PartToolResult, ID: "01B", Name: "look_up", Result: raw(`"it went wrong"`), IsError: true}),
+		Messages: []llm.Message{
+			message(llm.RoleSystem, llm.TextPart("Be brief."), llm.TextPart("Be kind.")),
+			message(llm.RoleUser, llm.TextPart("Look."), llm.Part{Type: llm.PartImage, MediaType: "image/png", Data: raw(`"aGk="`)},
+				llm.Part{Type: llm.PartImage, MediaType: "image/png", Data: raw(`"https://example.com/a.png"`)}),
+			message(llm.RoleAssistant,
+				llm.Part{Type: llm.PartRaw, Provider: "anthropic", Block: raw(`{"type":"thinking"}`)},
+				llm.Part{Type: llm.PartRaw, Provider: "openai", Block: raw(`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"<x>"}`)},
+				llm.TextPart("Looking."), llm.TextPart(" "),
+				llm.Part{Type: llm.PartToolCall, ID: "01A", Name: "look_up", Args: raw(`{"n":12345678901234567890}`)},
+				llm.Part{Type: llm.PartToolCall, ID: "01B", Name: "look_up", Args: raw(`{"__unparsed":"{n:"}`)}),
+			message(llm.RoleTool,
+				llm.Part{Type: llm.PartToolResult, ID: "01A", Name: "look_up", Result: raw(`"a text"`)},
+				llm.Part{Type: llm.PartToolResult, ID: "01B", Name: "look_up", Result: raw(`"it went wrong"`), IsError: true}),
 		},
-		Tools: []rulvar.ToolDeclaration{
+		Tools: []llm.ToolDeclaration{
 			{Name: "look_up", Description: "Looks up.", Parameters: raw(closedSchema), Version: "2"},
 			{Name: "today", Parameters: raw(`{"type":"object","$defs":{"big":{"const":12345678901234567890}}}`)},
 		},
@@ -165,13 +166,13 @@ func TestChatRequest(t *testing.T) {
 
 func TestRequestByModel(t *testing.T) {
 	type m = map[string]any
-	native := &rulvar.Capabilities{StructuredOutput: rulvar.StructuredNative, MaxOutputTokens: 3}
+	native := &llm.Capabilities{StructuredOutput: llm.StructuredNative, MaxOutputTokens: 3}
 	for _, row := range []struct {
 		name   string
 		model  string
 		opts   openai.Options
 		chat   *openai.CompatibleOptions
-		change func(*rulvar.Request)
+		change func(*llm.Request)
 		want   func(t *testing.T, body m)
 	}{
 		{name: "the next best effort", model: "gpt-5.5", want: func(t *testing.T, b m) { require.Equal(t, m{"effort": "xhigh"}, b["reasoning"]) }},
@@ -181,26 +182,26 @@ func TestRequestByModel(t *testing.T) {
 			require.NotContains(t, b, "reasoning")
 			require.NotContains(t, b, "include")
 		}},
-		{name: "no bound", model: "gpt-6-sol", change: func(r *rulvar.Request) { r.MaxOutputTokens = 0 }, want: func(t *testing.T, b m) {
+		{name: "no bound", model: "gpt-6-sol", change: func(r *llm.Request) { r.MaxOutputTokens = 0 }, want: func(t *testing.T, b m) {
 			require.NotContains(t, b, "max_output_tokens")
 		}},
-		{name: "not above the model's bound", model: "gpt-6-sol", change: func(r *rulvar.Request) { r.MaxOutputTokens = 1 << 30 }, want: func(t *testing.T, b m) {
+		{name: "not above the model's bound", model: "gpt-6-sol", change: func(r *llm.Request) { r.MaxOutputTokens = 1 << 30 }, want: func(t *testing.T, b m) {
 			require.EqualValues(t, 128000, b["max_output_tokens"])
 		}},
-		{name: "an open schema is not strict", model: "gpt-6-sol", change: func(r *rulvar.Request) { r.Schema = raw(`{"type":"object"}`) }, want: func(t *testing.T, b m) {
+		{name: "an open schema is not strict", model: "gpt-6-sol", change: func(r *llm.Request) { r.Schema = raw(`{"type":"object"}`) }, want: func(t *testing.T, b m) {
 			require.Equal(t, m{"type": "json_schema", "name": "output", "strict": false, "schema": m{"type": "object"}}, b["text"].(m)["format"])
 		}},
-		{name: "no choice at all", model: "gpt-6-sol", change: func(r *rulvar.Request) { r.ToolChoice = "none" }, want: func(t *testing.T, b m) {
+		{name: "no choice at all", model: "gpt-6-sol", change: func(r *llm.Request) { r.ToolChoice = "none" }, want: func(t *testing.T, b m) {
 			require.Equal(t, "none", b["tool_choice"])
 			require.Len(t, b["tools"], 2)
 		}},
-		{name: "any tool", model: "gpt-6-sol", change: func(r *rulvar.Request) { r.ToolChoice = "required" }, want: func(t *testing.T, b m) {
+		{name: "any tool", model: "gpt-6-sol", change: func(r *llm.Request) { r.ToolChoice = "required" }, want: func(t *testing.T, b m) {
 			require.Equal(t, "required", b["tool_choice"])
 		}},
 		{name: "loose tools", model: "gpt-6-sol", opts: openai.Options{LooseTools: true}, want: func(t *testing.T, b m) {
 			require.NotContains(t, fmt.Sprint(b["tools"]), "strict:true")
 		}},
-		{name: "a described model", model: "mine", opts: openai.Options{Models: map[string]rulvar.Capabilities{"mine": {}}}, want: func(t *testing.T, b m) {
+		{name: "a described model", model: "mine", opts: openai.Options{Models: map[string]llm.Capabilities{"mine": {}}}, want: func(t *testing.T, b m) {
 			require.NotContains(t, b, "text")
 			require.NotContains(t, fmt.Sprint(b["tools"]), "strict:true")
 		}},
@@ -211,8 +212,8 @@ func TestRequestByModel(t *testing.T) {
 			require.Equal(t, true, b["response_format"].(m)["json_schema"].(m)["strict"])
 			require.Contains(t, fmt.Sprint(b["tools"]), "strict:true")
 		}},
-		{name: "chat: a plain text where there are no images", model: "x", chat: &openai.CompatibleOptions{}, change: func(r *rulvar.Request) {
-			r.Messages, r.Schema, r.ToolChoice = []rulvar.Message{message(rulvar.RoleUser, rulvar.TextPart("a"), rulvar.TextPart("b"))}, nil, "auto"
+		{name: "chat: a plain text where there are no images", model: "x", chat: &openai.CompatibleOptions{}, change: func(r *llm.Request) {
+			r.Messages, r.Schema, r.ToolChoice = []llm.Message{message(llm.RoleUser, llm.TextPart("a"), llm.TextPart("b"))}, nil, "auto"
 		}, want: func(t *testing.T, b m) {
 			require.Equal(t, []any{m{"role": "user", "content": "a\n\nb"}}, b["messages"])
 			require.Equal(t, "auto", b["tool_choice"])
@@ -238,14 +239,14 @@ func TestRequestByModel(t *testing.T) {
 }
 
 func TestUnsendable(t *testing.T) {
-	for name, change := range map[string]func(*rulvar.Request){
-		"a schema that is none":     func(r *rulvar.Request) { r.Tools[0].Parameters = raw(`[]`) },
-		"an answer's that is none":  func(r *rulvar.Request) { r.Schema = raw(`[]`) },
-		"an unknown choice":         func(r *rulvar.Request) { r.ToolChoice = "perhaps" },
-		"an image without data":     func(r *rulvar.Request) { r.Messages[1].Parts[1].Data = raw(`{}`) },
-		"a block that is broken":    func(r *rulvar.Request) { r.Messages[2].Parts[1].Block = raw(`{`) },
-		"a call of the user":        func(r *rulvar.Request) { r.Messages[1].Parts[1] = r.Messages[2].Parts[4] },
-		"an image of the assistant": func(r *rulvar.Request) { r.Messages[2].Parts[2] = r.Messages[1].Parts[1] },
+	for name, change := range map[string]func(*llm.Request){
+		"a schema that is none":     func(r *llm.Request) { r.Tools[0].Parameters = raw(`[]`) },
+		"an answer's that is none":  func(r *llm.Request) { r.Schema = raw(`[]`) },
+		"an unknown choice":         func(r *llm.Request) { r.ToolChoice = "perhaps" },
+		"an image without data":     func(r *llm.Request) { r.Messages[1].Parts[1].Data = raw(`{}`) },
+		"a block that is broken":    func(r *llm.Request) { r.Messages[2].Parts[1].Block = raw(`{`) },
+		"a call of the user":        func(r *llm.Request) { r.Messages[1].Parts[1] = r.Messages[2].Parts[4] },
+		"an image of the assistant": func(r *llm.Request) { r.Messages[2].Parts[2] = r.Messages[1].Parts[1] },
 	} {
 		for _, chat := range []bool{false, true} {
 			if chat && (name == "a block that is broken") {
@@ -256,13 +257,13 @@ func TestUnsendable(t *testing.T) {
 			var s *sink
 			var err error
 			if chat {
-				s, err = sendChat(t, openai.CompatibleOptions{Default: &rulvar.Capabilities{StructuredOutput: rulvar.StructuredNative}}, req)
+				s, err = sendChat(t, openai.CompatibleOptions{Default: &llm.Capabilities{StructuredOutput: llm.StructuredNative}}, req)
 			} else {
 				s, err = send(t, openai.Options{}, req)
 			}
-			var pe *rulvar.ProviderError
+			var pe *llm.Error
 			require.ErrorAs(t, err, &pe, name)
-			require.Equal(t, rulvar.KindTerminal, pe.Kind, name)
+			require.Equal(t, llm.KindTerminal, pe.Kind, name)
 			require.Nil(t, s.body, name)
 		}
 	}
@@ -276,7 +277,7 @@ func TestCallsWithoutID(t *testing.T) {
 				`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"`+id+`","function":{"name":"t","arguments":""}}]},"finish_reason":"tool_calls"}]}`, `[DONE]`))})
 			req := wholeRequest()
 			seen := make(map[string]bool)
-			var msgs []rulvar.Message
+			var msgs []llm.Message
 			for range 3 {
 				a, err := rulvartest.ReadAnswer(p.Stream(t.Context(), req))
 				require.NoError(t, err)
@@ -284,7 +285,7 @@ func TestCallsWithoutID(t *testing.T) {
 				require.Equal(t, "{}", a.Calls[0].Arguments)
 				require.False(t, seen[a.Calls[0].ID])
 				seen[a.Calls[0].ID] = true
-				msgs = append(msgs, message(rulvar.RoleAssistant, rulvar.Part{Type: rulvar.PartToolCall, ID: a.Calls[0].ID, Name: "t", Args: raw(`{}`)}))
+				msgs = append(msgs, message(llm.RoleAssistant, llm.Part{Type: llm.PartToolCall, ID: a.Calls[0].ID, Name: "t", Args: raw(`{}`)}))
 			}
 			require.Len(t, msgs, 3)
 		})
@@ -334,12 +335,12 @@ func TestOptions(t *testing.T) {
 func TestCapabilities(t *testing.T) {
 	p, err := openai.New(&openai.Options{APIKey: testKey, Account: "blue"})
 	require.NoError(t, err)
-	require.Equal(t, rulvar.Capabilities{
-		StructuredOutput: rulvar.StructuredNative, ContextWindow: 1_050_000, MaxOutputTokens: 128_000, RetentionKey: "openai#blue",
-		Pricing: &rulvar.Pricing{InputUSD: 2, OutputUSD: 10, CacheReadUSD: 0.10, CacheWriteUSD: 2.50, CheckedAt: openai.PricesCheckedAt},
+	require.Equal(t, llm.Capabilities{
+		StructuredOutput: llm.StructuredNative, ContextWindow: 1_050_000, MaxOutputTokens: 128_000, RetentionKey: "openai#blue",
+		Pricing: &llm.Pricing{InputUSD: 2, OutputUSD: 10, CacheReadUSD: 0.10, CacheWriteUSD: 2.50, CheckedAt: openai.PricesCheckedAt},
 	}, p.Capabilities("gpt-6.2-sol"))
 	require.Nil(t, p.Capabilities("gpt-unheard-of").Pricing)
 	c, err := openai.Compatible("local", "http://localhost/v1", nil)
 	require.NoError(t, err)
-	require.Equal(t, rulvar.Capabilities{StructuredOutput: rulvar.StructuredPrompt, ContextWindow: 8192, MaxOutputTokens: 4096, RetentionKey: "openai#local"}, c.Capabilities("x"))
+	require.Equal(t, llm.Capabilities{StructuredOutput: llm.StructuredPrompt, ContextWindow: 8192, MaxOutputTokens: 4096, RetentionKey: "openai#local"}, c.Capabilities("x"))
 }

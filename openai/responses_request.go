@@ -9,12 +9,12 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 	"github.com/openai/openai-go/v3/shared"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/modelwire"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // responseParams puts a request into the form of the Responses API.
-func (p *Provider) responseParams(req *rulvar.Request, private *modelwire.Verbatim) (*responses.ResponseNewParams, error) {
+func (p *Provider) responseParams(req *llm.Request, private *modelwire.Verbatim) (*responses.ResponseNewParams, error) {
 	m, _ := lookUp(req.Model)
 	caps := p.Capabilities(req.Model)
 	out := &responses.ResponseNewParams{Model: req.Model, Store: sdk.Bool(false)}
@@ -30,7 +30,7 @@ func (p *Provider) responseParams(req *rulvar.Request, private *modelwire.Verbat
 		}
 		out.MaxOutputTokens = sdk.Int(int64(max(n, leastOutput)))
 	}
-	native := caps.StructuredOutput == rulvar.StructuredNative
+	native := caps.StructuredOutput == llm.StructuredNative
 	if err := p.addTools(out, req, native); err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (p *Provider) responseParams(req *rulvar.Request, private *modelwire.Verbat
 	return out, addChoice(out, req)
 }
 
-func (p *Provider) addTools(out *responses.ResponseNewParams, req *rulvar.Request, native bool) error {
+func (p *Provider) addTools(out *responses.ResponseNewParams, req *llm.Request, native bool) error {
 	for _, t := range req.Tools {
 		schema, strict, err := p.toolSchema(t, native)
 		if err != nil {
@@ -64,7 +64,7 @@ func (p *Provider) addTools(out *responses.ResponseNewParams, req *rulvar.Reques
 
 // toolSchema is a tool's schema as the service decodes by it, and whether it
 // shall.
-func (p *Provider) toolSchema(t rulvar.ToolDeclaration, native bool) (schema map[string]any, strict bool, err error) {
+func (p *Provider) toolSchema(t llm.ToolDeclaration, native bool) (schema map[string]any, strict bool, err error) {
 	if native && !p.loose {
 		if s, ok := modelwire.Strict(t.Parameters); ok {
 			schema, err = modelwire.Object(s)
@@ -91,7 +91,7 @@ func answerSchema(schema json.RawMessage) (members map[string]any, strict bool, 
 
 // addFormat holds the answer to the schema. It returns what has to be said in
 // words where the service cannot decode by one.
-func addFormat(out *responses.ResponseNewParams, req *rulvar.Request, native bool) (instruction string, err error) {
+func addFormat(out *responses.ResponseNewParams, req *llm.Request, native bool) (instruction string, err error) {
 	if len(req.Schema) == 0 {
 		return "", nil
 	}
@@ -108,7 +108,7 @@ func addFormat(out *responses.ResponseNewParams, req *rulvar.Request, native boo
 	return "", nil
 }
 
-func addChoice(out *responses.ResponseNewParams, req *rulvar.Request) error {
+func addChoice(out *responses.ResponseNewParams, req *llm.Request) error {
 	if len(req.Tools) == 0 || req.ToolChoice == "" {
 		return nil
 	}
@@ -134,18 +134,18 @@ type conversation struct {
 
 // items translates the conversation, with the instruction behind its last user
 // message. System messages become the instructions.
-func (c *conversation) items(out *responses.ResponseNewParams, req *rulvar.Request, instruction string) (responses.ResponseInputParam, error) {
+func (c *conversation) items(out *responses.ResponseNewParams, req *llm.Request, instruction string) (responses.ResponseInputParam, error) {
 	var system []string
 	var items responses.ResponseInputParam
 	for i, msg := range req.Messages {
-		if msg.Role == rulvar.RoleSystem {
+		if msg.Role == llm.RoleSystem {
 			system = append(system, texts(msg)...)
 			continue
 		}
 		parts := c.own(msg)
-		if msg.Role == rulvar.RoleUser {
+		if msg.Role == llm.RoleUser {
 			if i == lastUser(req) && instruction != "" {
-				parts = append(parts, rulvar.TextPart(instruction))
+				parts = append(parts, llm.TextPart(instruction))
 			}
 			item, err := userItem(parts)
 			if err != nil {
@@ -177,14 +177,14 @@ func (c *conversation) items(out *responses.ResponseNewParams, req *rulvar.Reque
 
 // own is a message without the private blocks of others, in the order in which
 // the service had sent it.
-func (c *conversation) own(msg rulvar.Message) []rulvar.Part {
-	var own []rulvar.Part
+func (c *conversation) own(msg llm.Message) []llm.Part {
+	var own []llm.Part
 	for _, part := range msg.Parts {
-		if part.Type != rulvar.PartRaw || part.Provider == c.p.retention {
+		if part.Type != llm.PartRaw || part.Provider == c.p.retention {
 			own = append(own, part)
 		}
 	}
-	if msg.Role != rulvar.RoleAssistant {
+	if msg.Role != llm.RoleAssistant {
 		return own
 	}
 	ordered, known := modelwire.Restore(own)
@@ -194,34 +194,34 @@ func (c *conversation) own(msg rulvar.Message) []rulvar.Part {
 	return ordered
 }
 
-func texts(msg rulvar.Message) []string {
+func texts(msg llm.Message) []string {
 	var out []string
 	for _, part := range msg.Parts {
-		if part.Type == rulvar.PartText && !modelwire.Blank(part.Text) {
+		if part.Type == llm.PartText && !modelwire.Blank(part.Text) {
 			out = append(out, part.Text)
 		}
 	}
 	return out
 }
 
-func lastUser(req *rulvar.Request) int {
+func lastUser(req *llm.Request) int {
 	for i := len(req.Messages) - 1; i >= 0; i-- {
-		if req.Messages[i].Role == rulvar.RoleUser {
+		if req.Messages[i].Role == llm.RoleUser {
 			return i
 		}
 	}
 	return -1
 }
 
-func userItem(parts []rulvar.Part) (*responses.ResponseInputItemUnionParam, error) {
+func userItem(parts []llm.Part) (*responses.ResponseInputItemUnionParam, error) {
 	var content responses.ResponseInputMessageContentListParam
 	for _, part := range parts {
 		switch part.Type {
-		case rulvar.PartText:
+		case llm.PartText:
 			if !modelwire.Blank(part.Text) {
 				content = append(content, responses.ResponseInputContentParamOfInputText(part.Text))
 			}
-		case rulvar.PartImage:
+		case llm.PartImage:
 			url, err := imageURL(part)
 			if err != nil {
 				return nil, err
@@ -241,7 +241,7 @@ func userItem(parts []rulvar.Part) (*responses.ResponseInputItemUnionParam, erro
 }
 
 // imageURL is where an image is, or the image itself as a URL.
-func imageURL(part rulvar.Part) (string, error) {
+func imageURL(part llm.Part) (string, error) {
 	url, data, err := modelwire.Image(part)
 	if err == nil && url == "" {
 		url = "data:" + part.MediaType + ";base64," + data
@@ -250,22 +250,22 @@ func imageURL(part rulvar.Part) (string, error) {
 }
 
 // item translates a part of what the model or a tool has said.
-func (c *conversation) item(part rulvar.Part) (*responses.ResponseInputItemUnionParam, error) {
+func (c *conversation) item(part llm.Part) (*responses.ResponseInputItemUnionParam, error) {
 	var item responses.ResponseInputItemUnionParam
 	switch part.Type {
-	case rulvar.PartText:
+	case llm.PartText:
 		if modelwire.Blank(part.Text) {
 			return nil, nil
 		}
 		item = responses.ResponseInputItemParamOfMessage(part.Text, responses.EasyInputMessageRoleAssistant)
-	case rulvar.PartToolCall:
+	case llm.PartToolCall:
 		item = responses.ResponseInputItemParamOfFunctionCall(modelwire.ArgsText(part.Args), c.wire(part.ID), part.Name)
-	case rulvar.PartToolResult:
+	case llm.PartToolResult:
 		item.OfFunctionCallOutput = &responses.ResponseInputItemFunctionCallOutputParam{
 			CallID: sdk.String(c.wire(part.ID)),
 			Output: responses.ResponseInputItemFunctionCallOutputOutputUnionParam{OfString: sdk.String(resultText(part))},
 		}
-	case rulvar.PartRaw:
+	case llm.PartRaw:
 		held, err := c.private.Hold(part.Block)
 		if err != nil {
 			return nil, err
@@ -286,7 +286,7 @@ func (c *conversation) wire(id string) string {
 
 // resultText is a result as the service takes it. It knows no failed results,
 // so the text has to say that.
-func resultText(part rulvar.Part) string {
+func resultText(part llm.Part) string {
 	text := modelwire.ResultText(part)
 	switch {
 	case part.IsError && modelwire.Blank(text):

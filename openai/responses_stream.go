@@ -3,8 +3,8 @@ package openai
 import (
 	"encoding/json"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/modelwire"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // event is what of the service's events the adapter needs.
@@ -84,7 +84,7 @@ func (a *answer) take(data []byte) (done bool, err error) {
 		a.refused = true
 		a.say(ev.OutputIndex, ev.Delta)
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		a.text(rulvar.StreamReasoning, ev.Delta)
+		a.text(llm.StreamReasoning, ev.Delta)
 	case "response.output_item.done":
 		return false, a.keep(&ev)
 	case "response.completed":
@@ -108,7 +108,7 @@ func (a *answer) say(index int, text string) {
 		a.texts = make(map[int]int)
 	}
 	a.texts[index] += len(text)
-	a.text(rulvar.StreamText, text)
+	a.text(llm.StreamText, text)
 }
 
 // keep stores an item until the answer is whole.
@@ -156,7 +156,7 @@ func (a *answer) tally(u *usage) error {
 	if u == nil {
 		return nil
 	}
-	return a.count(rulvar.Usage{
+	return a.count(llm.Usage{
 		InputTokens: u.Input, OutputTokens: u.Output, CacheReadTokens: u.InputDetails.Cached,
 		CacheWriteTokens: u.InputDetails.CacheWrite, ReasoningTokens: u.OutputDetails.Reasoning,
 	})
@@ -194,15 +194,15 @@ func (a *answer) end(ev *event, cause string) error {
 		case "reasoning":
 			if it.Encrypted != "" { // without it the service, which stores nothing, cannot read it
 				ord.Parts = append(ord.Parts, modelwire.Spot{Kind: modelwire.SpotRaw})
-				a.emit(rulvar.StreamEvent{Type: rulvar.StreamRaw, Block: it.raw})
+				a.emit(llm.StreamEvent{Type: llm.StreamRaw, Block: it.raw})
 			}
 		}
 	}
 	if ord.Private() && !ord.Plain() {
-		a.emit(rulvar.StreamEvent{Type: rulvar.StreamRaw, Block: ord.Block()})
+		a.emit(llm.StreamEvent{Type: llm.StreamRaw, Block: ord.Block()})
 	}
-	if calls > 0 && reason == rulvar.FinishStop {
-		reason = rulvar.FinishToolCalls
+	if calls > 0 && reason == llm.FinishStop {
+		reason = llm.FinishToolCalls
 	}
 	a.finish(reason)
 	return nil
@@ -231,26 +231,26 @@ func (a *answer) whole(ev *event) error {
 	return nil
 }
 
-func (a *answer) reason(cause string) rulvar.FinishReason {
+func (a *answer) reason(cause string) llm.FinishReason {
 	switch {
 	case a.refused || cause == "content_filter":
-		return rulvar.FinishRefusal
+		return llm.FinishRefusal
 	case cause == "":
-		return rulvar.FinishStop
+		return llm.FinishStop
 	case cause == "max_output_tokens":
-		return rulvar.FinishMaxTokens
+		return llm.FinishMaxTokens
 	}
-	return rulvar.FinishContextWindow
+	return llm.FinishContextWindow
 }
 
 // abandoned reports whether a call is not to be made: the model refused, or
 // ran out of room in the middle of its arguments.
-func (a *answer) abandoned(reason rulvar.FinishReason, i int) bool {
+func (a *answer) abandoned(reason llm.FinishReason, i int) bool {
 	it := &a.items[i]
 	switch reason {
-	case rulvar.FinishRefusal:
+	case llm.FinishRefusal:
 		return true
-	case rulvar.FinishMaxTokens, rulvar.FinishContextWindow:
+	case llm.FinishMaxTokens, llm.FinishContextWindow:
 		return it.Status == "incomplete" || !modelwire.WholeArguments(it.Arguments)
 	}
 	return false

@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 func (r *run) agent(ev rulvar.Event, body rulvar.AgentStarted) {
@@ -51,7 +52,7 @@ func (r *run) endAgent(ev rulvar.Event, body rulvar.AgentEnded) {
 	r.b.metrics.endAgent(n, ev.Time, body, failure)
 }
 
-func usageAttrs(u rulvar.Usage) []attribute.KeyValue {
+func usageAttrs(u llm.Usage) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.Int64("gen_ai.usage.input_tokens", int64(u.InputTokens)),
 		attribute.Int64("gen_ai.usage.output_tokens", int64(u.OutputTokens)),

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/otel"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
@@ -38,7 +39,7 @@ func newProbe(t *testing.T, cfg rulvar.Config, opts otel.Options, turns ...rulva
 	p := &probe{t: t, exporter: tracetest.NewInMemoryExporter(), reader: metric.NewManualReader()}
 	p.tracer = trace.NewTracerProvider(trace.WithSyncer(p.exporter))
 	opts.TracerProvider, opts.MeterProvider = p.tracer, metric.NewMeterProvider(metric.WithReader(p.reader))
-	cfg.Providers = []rulvar.Provider{rulvartest.NewProvider("local", rulvartest.Script{Turns: turns})}
+	cfg.Providers = []llm.Provider{rulvartest.NewProvider("local", rulvartest.Script{Turns: turns})}
 	cfg.Model, cfg.Logger = "local:small", slog.New(slog.DiscardHandler)
 	if cfg.Store == nil {
 		cfg.Store = rulvar.NewMemoryStore()
@@ -178,8 +179,8 @@ func (p *probe) metric(name string) map[string]int64 {
 func TestSpanTree(t *testing.T) {
 	say := tool(t, rulvar.ToolConfig{Name: "say", Risk: rulvar.RiskRead}, nil)
 	turn := calls("say")
-	turn.Usage = &rulvar.Usage{InputTokens: 100, OutputTokens: 7}
-	p := newProbe(t, rulvar.Config{}, otel.Options{}, turn, rulvartest.Turn{Text: "done", Usage: &rulvar.Usage{InputTokens: 200, OutputTokens: 3}})
+	turn.Usage = &llm.Usage{InputTokens: 100, OutputTokens: 7}
+	p := newProbe(t, rulvar.Config{}, otel.Options{}, turn, rulvartest.Turn{Text: "done", Usage: &llm.Usage{InputTokens: 200, OutputTokens: 3}})
 	ctx, request := p.tracer.Tracer("host").Start(context.Background(), "POST /ship")
 	h, err := rulvar.Run(ctx, p.engine, flow(say), struct{}{}, &rulvar.RunOptions{RunID: "r1", OnEvent: p.bridge.Listener(ctx)})
 	require.NoError(t, err)

@@ -8,9 +8,9 @@ import (
 	"os"
 	"sync"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/internal/modelwire"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // Cassette is a model that repeats what another has said. It keeps the answers
@@ -22,7 +22,7 @@ import (
 //		opts.Live, err = anthropic.New(nil)
 //	}
 //	model, err := rulvartest.OpenCassette("testdata/release.jsonl", opts)
-//	e := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "anthropic:claude-opus-5-5"})
+//	e := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "anthropic:claude-opus-5-5"})
 //
 // A request that the file holds is answered from it. One that it lacks goes to
 // the live model, and the answer is added to the file; without a live model it
@@ -38,14 +38,14 @@ import (
 type Cassette struct {
 	path string
 	id   string
-	live rulvar.Provider
+	live llm.Provider
 	hide func(string) string
 
 	mu    sync.Mutex
 	rows  map[rowKey]*cassetteRow
 	count map[string]int // recorded, by hash
 	asked map[string]int
-	caps  map[string]rulvar.Capabilities
+	caps  map[string]llm.Capabilities
 	err   error // why nothing can be written any more
 }
 
@@ -57,7 +57,7 @@ type rowKey struct {
 // CassetteOptions say how to use a cassette.
 type CassetteOptions struct {
 	// Live answers what the file lacks. Default: nobody.
-	Live rulvar.Provider
+	Live llm.Provider
 	// ID is the name before the colon in a model reference. Default: that of
 	// Live, or of the model that was recorded.
 	ID string
@@ -79,7 +79,7 @@ func OpenCassette(path string, opts *CassetteOptions) (*Cassette, error) {
 	c := &Cassette{
 		path: path, live: o.Live, hide: modelwire.HideShapes,
 		rows: make(map[rowKey]*cassetteRow), count: make(map[string]int), asked: make(map[string]int),
-		caps: make(map[string]rulvar.Capabilities),
+		caps: make(map[string]llm.Capabilities),
 	}
 	if o.Hide != nil {
 		c.hide = func(text string) string { return modelwire.HideShapes(o.Hide(text)) }
@@ -104,12 +104,12 @@ func OpenCassette(path string, opts *CassetteOptions) (*Cassette, error) {
 	return c, nil
 }
 
-// ID implements [rulvar.Provider].
+// ID implements [llm.Provider].
 func (c *Cassette) ID() string { return c.id }
 
-// Capabilities implements [rulvar.Provider]: what the recorded model has said
+// Capabilities implements [llm.Provider]: what the recorded model has said
 // of itself.
-func (c *Cassette) Capabilities(model string) rulvar.Capabilities {
+func (c *Cassette) Capabilities(model string) llm.Capabilities {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	caps, ok := c.caps[model]
@@ -128,22 +128,22 @@ func (c *Cassette) note(err error) {
 	}
 }
 
-// Stream implements [rulvar.Provider].
-func (c *Cassette) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
-	return func(yield func(rulvar.StreamEvent, error) bool) {
+// Stream implements [llm.Provider].
+func (c *Cassette) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
+	return func(yield func(llm.StreamEvent, error) bool) {
 		asked, err := c.wireRequest(req)
 		if err != nil {
-			yield(rulvar.StreamEvent{}, err)
+			yield(llm.StreamEvent{}, err)
 			return
 		}
 		row, occurrence, err := c.claim(asked)
 		switch {
 		case err != nil:
-			yield(rulvar.StreamEvent{}, err)
+			yield(llm.StreamEvent{}, err)
 		case row != nil:
 			row.replay(ctx, yield)
 		case c.live == nil:
-			yield(rulvar.StreamEvent{}, c.miss(asked, occurrence))
+			yield(llm.StreamEvent{}, c.miss(asked, occurrence))
 		default:
 			c.record(ctx, req, &cassetteRow{Hash: asked.hash, Request: asked.json}, yield)
 		}
@@ -156,7 +156,7 @@ func (c *Cassette) claim(asked *cassetteRequest) (row *cassetteRow, occurrence i
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
-		return nil, 0, &rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: c.err.Error(), Err: c.err}
+		return nil, 0, &llm.Error{Kind: llm.KindTerminal, Message: c.err.Error(), Err: c.err}
 	}
 	occurrence = c.asked[asked.hash]
 	c.asked[asked.hash]++
@@ -164,10 +164,10 @@ func (c *Cassette) claim(asked *cassetteRequest) (row *cassetteRow, occurrence i
 }
 
 // replay repeats a recorded answer.
-func (r *cassetteRow) replay(ctx context.Context, yield func(rulvar.StreamEvent, error) bool) {
+func (r *cassetteRow) replay(ctx context.Context, yield func(llm.StreamEvent, error) bool) {
 	for i := range r.Events {
 		if ctx.Err() != nil {
-			yield(rulvar.StreamEvent{}, context.Cause(ctx))
+			yield(llm.StreamEvent{}, context.Cause(ctx))
 			return
 		}
 		if !yield(r.Events[i].event(), nil) {
@@ -175,28 +175,28 @@ func (r *cassetteRow) replay(ctx context.Context, yield func(rulvar.StreamEvent,
 		}
 	}
 	if r.Error != nil {
-		yield(rulvar.StreamEvent{}, r.Error.fault())
+		yield(llm.StreamEvent{}, r.Error.fault())
 	}
 }
 
 // record passes an answer on and keeps it. One that the consumer leaves, or
 // that was cancelled, is not kept.
-func (c *Cassette) record(ctx context.Context, req *rulvar.Request, row *cassetteRow, yield func(rulvar.StreamEvent, error) bool) {
+func (c *Cassette) record(ctx context.Context, req *llm.Request, row *cassetteRow, yield func(llm.StreamEvent, error) bool) {
 	ended := false
-	keep := func(ev rulvar.StreamEvent, err error) {
+	keep := func(ev llm.StreamEvent, err error) {
 		switch {
 		case err != nil && ctx.Err() == nil:
 			row.Error, ended = c.wireFault(err), true
 		case err == nil:
 			row.Events = append(row.Events, *wireEvent(ev))
-			ended = ev.Type == rulvar.StreamFinish
+			ended = ev.Type == llm.StreamFinish
 		}
 	}
 	for ev, err := range c.live.Stream(ctx, req) {
 		keep(ev, err)
 		if ended {
 			if err := c.add(row); err != nil {
-				yield(rulvar.StreamEvent{}, err)
+				yield(llm.StreamEvent{}, err)
 				return
 			}
 		}
@@ -216,7 +216,7 @@ func (c *Cassette) add(row *cassetteRow) error {
 	}
 	if err != nil {
 		c.note(err)
-		return &rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: err.Error(), Err: err}
+		return &llm.Error{Kind: llm.KindTerminal, Message: err.Error(), Err: err}
 	}
 	c.rows[rowKey{row.Hash, row.Occurrence}] = row
 	c.count[row.Hash]++
@@ -233,5 +233,5 @@ func (c *Cassette) miss(asked *cassetteRequest, occurrence int) error {
 	} else if near := c.nearest(asked); near != "" {
 		msg += "; the nearest that it holds differs in " + near
 	}
-	return &rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: msg + "; record it with a live model"}
+	return &llm.Error{Kind: llm.KindTerminal, Message: msg + "; record it with a live model"}
 }

@@ -11,8 +11,8 @@ import (
 	"os"
 	"time"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/errs"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // A cassette is a file of JSON lines:
@@ -50,26 +50,26 @@ type cassetteRow struct {
 }
 
 type cassetteEvent struct {
-	Type      rulvar.StreamEventType `json:"type"`
-	Text      string                 `json:"text,omitempty"`
-	ID        string                 `json:"id,omitempty"`
-	Name      string                 `json:"name,omitempty"`
-	Arguments string                 `json:"arguments,omitempty"`
-	Block     json.RawMessage        `json:"block,omitempty"`
-	Finish    rulvar.FinishReason    `json:"finish,omitempty"`
-	Usage     *rulvar.Usage          `json:"usage,omitempty"`
+	Type      llm.StreamEventType `json:"type"`
+	Text      string              `json:"text,omitempty"`
+	ID        string              `json:"id,omitempty"`
+	Name      string              `json:"name,omitempty"`
+	Arguments string              `json:"arguments,omitempty"`
+	Block     json.RawMessage     `json:"block,omitempty"`
+	Finish    llm.FinishReason    `json:"finish,omitempty"`
+	Usage     *llm.Usage          `json:"usage,omitempty"`
 }
 
-func wireEvent(ev rulvar.StreamEvent) *cassetteEvent {
+func wireEvent(ev llm.StreamEvent) *cassetteEvent {
 	w := &cassetteEvent{Type: ev.Type, Text: ev.Text, ID: ev.ID, Name: ev.Name, Arguments: ev.Arguments, Block: ev.Block, Finish: ev.Finish}
-	if ev.Usage != (rulvar.Usage{}) {
+	if ev.Usage != (llm.Usage{}) {
 		w.Usage = &ev.Usage
 	}
 	return w
 }
 
-func (w *cassetteEvent) event() rulvar.StreamEvent {
-	ev := rulvar.StreamEvent{Type: w.Type, Text: w.Text, ID: w.ID, Name: w.Name, Arguments: w.Arguments, Block: w.Block, Finish: w.Finish}
+func (w *cassetteEvent) event() llm.StreamEvent {
+	ev := llm.StreamEvent{Type: w.Type, Text: w.Text, ID: w.ID, Name: w.Name, Arguments: w.Arguments, Block: w.Block, Finish: w.Finish}
 	if w.Usage != nil {
 		ev.Usage = *w.Usage
 	}
@@ -77,39 +77,39 @@ func (w *cassetteEvent) event() rulvar.StreamEvent {
 }
 
 type cassetteFault struct {
-	Kind         rulvar.ErrorKind `json:"kind"`
-	Message      string           `json:"message"`
-	Retryable    bool             `json:"retryable,omitempty"`
-	RetryAfterMs int64            `json:"retryAfterMs,omitempty"`
+	Kind         llm.ErrorKind `json:"kind"`
+	Message      string        `json:"message"`
+	Retryable    bool          `json:"retryable,omitempty"`
+	RetryAfterMs int64         `json:"retryAfterMs,omitempty"`
 }
 
 func (c *Cassette) wireFault(err error) *cassetteFault {
-	pe, ok := errors.AsType[*rulvar.ProviderError](err)
+	pe, ok := errors.AsType[*llm.Error](err)
 	if !ok { // as the engine takes it
-		pe = &rulvar.ProviderError{Kind: rulvar.KindTransport, Message: err.Error(), Retryable: true}
+		pe = &llm.Error{Kind: llm.KindTransport, Message: err.Error(), Retryable: true}
 	}
 	return &cassetteFault{Kind: pe.Kind, Message: c.hide(pe.Message), Retryable: pe.Retryable, RetryAfterMs: pe.RetryAfter.Milliseconds()}
 }
 
 func (f *cassetteFault) fault() error {
 	after := time.Duration(min(max(f.RetryAfterMs, 0), math.MaxInt32)) * time.Millisecond
-	return &rulvar.ProviderError{Kind: f.Kind, Message: f.Message, Retryable: f.Retryable, RetryAfter: after}
+	return &llm.Error{Kind: f.Kind, Message: f.Message, Retryable: f.Retryable, RetryAfter: after}
 }
 
 type cassetteCapabilities struct {
-	StructuredOutput rulvar.StructuredOutputTier `json:"structuredOutput,omitempty"`
-	ContextWindow    int                         `json:"contextWindow,omitempty"`
-	MaxOutputTokens  int                         `json:"maxOutputTokens,omitempty"`
-	RetentionKey     string                      `json:"retentionKey,omitempty"`
-	Pricing          *rulvar.Pricing             `json:"pricing,omitempty"`
+	StructuredOutput llm.StructuredOutputTier `json:"structuredOutput,omitempty"`
+	ContextWindow    int                      `json:"contextWindow,omitempty"`
+	MaxOutputTokens  int                      `json:"maxOutputTokens,omitempty"`
+	RetentionKey     string                   `json:"retentionKey,omitempty"`
+	Pricing          *llm.Pricing             `json:"pricing,omitempty"`
 }
 
-func wireCapabilities(c rulvar.Capabilities) *cassetteCapabilities {
+func wireCapabilities(c llm.Capabilities) *cassetteCapabilities {
 	return &cassetteCapabilities{c.StructuredOutput, c.ContextWindow, c.MaxOutputTokens, c.RetentionKey, c.Pricing}
 }
 
-func (w *cassetteCapabilities) capabilities() rulvar.Capabilities {
-	return rulvar.Capabilities{
+func (w *cassetteCapabilities) capabilities() llm.Capabilities {
+	return llm.Capabilities{
 		StructuredOutput: w.StructuredOutput, ContextWindow: w.ContextWindow, MaxOutputTokens: w.MaxOutputTokens,
 		RetentionKey: w.RetentionKey, Pricing: w.Pricing,
 	}
@@ -197,7 +197,7 @@ func (c *Cassette) readLine(n int, text []byte) error {
 func (r *cassetteRow) check() error {
 	for i, ev := range r.Events {
 		last := i == len(r.Events)-1 && r.Error == nil
-		if (ev.Type == rulvar.StreamFinish) != last {
+		if (ev.Type == llm.StreamFinish) != last {
 			return errors.New("the answer has no end, or goes on behind it")
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/jcs"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // cassetteRequest is a request as it is compared and written.
@@ -20,18 +20,18 @@ type cassetteRequest struct {
 
 // requestMembers are the members of a stored request. The first are compared.
 type requestMembers struct {
-	Model      string                   `json:"model"`
-	Messages   []rulvar.Message         `json:"messages"`
-	Tools      []rulvar.ToolDeclaration `json:"tools,omitempty"`
-	ToolChoice string                   `json:"toolChoice,omitempty"`
-	Schema     json.RawMessage          `json:"schema,omitempty"`
-	Effort     string                   `json:"effort,omitempty"`
+	Model      string                `json:"model"`
+	Messages   []llm.Message         `json:"messages"`
+	Tools      []llm.ToolDeclaration `json:"tools,omitempty"`
+	ToolChoice string                `json:"toolChoice,omitempty"`
+	Schema     json.RawMessage       `json:"schema,omitempty"`
+	Effort     string                `json:"effort,omitempty"`
 }
 
 // wireRequest writes a request without what must not be seen.
-func (c *Cassette) wireRequest(req *rulvar.Request) (*cassetteRequest, error) {
+func (c *Cassette) wireRequest(req *llm.Request) (*cassetteRequest, error) {
 	refuse := func(err error) error {
-		return &rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: "the cassette cannot write the request: " + err.Error(), Err: err}
+		return &llm.Error{Kind: llm.KindTerminal, Message: "the cassette cannot write the request: " + err.Error(), Err: err}
 	}
 	text, err := json.Marshal(requestMembers{
 		Model: req.Model, Messages: req.Messages, Tools: req.Tools, ToolChoice: req.ToolChoice, Schema: req.Schema, Effort: req.Effort,

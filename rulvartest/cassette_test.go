@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -21,13 +22,13 @@ import (
 func scripted() *rulvartest.Provider {
 	p := rulvartest.NewProvider("real", rulvartest.Script{Turns: []rulvartest.Turn{
 		{Calls: []rulvartest.Call{{Tool: "look_up", Args: map[string]any{"query": "x"}}}},
-		{Text: "found sk-aaaaaaaaaaaaaaaa", Errs: []error{&rulvar.ProviderError{Kind: rulvar.KindOverloaded, Message: "busy", Retryable: true}}},
+		{Text: "found sk-aaaaaaaaaaaaaaaa", Errs: []error{&llm.Error{Kind: llm.KindOverloaded, Message: "busy", Retryable: true}}},
 	}})
-	p.Caps = rulvar.Capabilities{StructuredOutput: rulvar.StructuredNative, ContextWindow: 1000, Pricing: &rulvar.Pricing{InputUSD: 1, OutputUSD: 2, CheckedAt: "2026-11-10"}}
+	p.Caps = llm.Capabilities{StructuredOutput: llm.StructuredNative, ContextWindow: 1000, Pricing: &llm.Pricing{InputUSD: 1, OutputUSD: 2, CheckedAt: "2026-11-10"}}
 	return p
 }
 
-func runOn(t *testing.T, model rulvar.Provider) (rulvar.Outcome[string], error) {
+func runOn(t *testing.T, model llm.Provider) (rulvar.Outcome[string], error) {
 	t.Helper()
 	tool, err := rulvar.NewTool(rulvar.ToolConfig{Name: "look_up", Description: "Looks up."},
 		func(_ *rulvar.ToolContext, in struct {
@@ -37,7 +38,7 @@ func runOn(t *testing.T, model rulvar.Provider) (rulvar.Outcome[string], error) 
 		})
 	require.NoError(t, err)
 	e := rulvartest.NewEngine(t, rulvar.Config{
-		Providers: []rulvar.Provider{model}, Model: model.ID() + ":m", Retry: &rulvar.RetryPolicy{Initial: 1, Max: 1},
+		Providers: []llm.Provider{model}, Model: model.ID() + ":m", Retry: &rulvar.RetryPolicy{Initial: 1, Max: 1},
 	})
 	flow := rulvar.DefineWorkflow("f", func(c *rulvar.Ctx, _ struct{}) (string, error) {
 		return rulvar.Agent[string](c, "Look it up.", &rulvar.AgentOptions{Tools: []rulvar.ToolSource{tool}})
@@ -70,7 +71,7 @@ func TestCassette(t *testing.T) {
 		require.Equal(t, "found [secret]", again.Value)
 		require.Equal(t, first.Usage, again.Usage)
 		require.Equal(t, live.Caps, play.Capabilities("m"))
-		require.Equal(t, rulvar.Capabilities{}, play.Capabilities("unknown"))
+		require.Equal(t, llm.Capabilities{}, play.Capabilities("unknown"))
 	}
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -85,8 +86,8 @@ func TestCassette(t *testing.T) {
 	require.Len(t, live.Requests(), 3)
 }
 
-func ask(text string) *rulvar.Request {
-	return &rulvar.Request{Model: "m", Messages: []rulvar.Message{{Role: rulvar.RoleUser, Parts: []rulvar.Part{rulvar.TextPart(text)}}}}
+func ask(text string) *llm.Request {
+	return &llm.Request{Model: "m", Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.TextPart(text)}}}}
 }
 
 func TestCassetteMiss(t *testing.T) {
@@ -105,7 +106,7 @@ func TestCassetteMiss(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "hello", a.Text)
 
-	var pe *rulvar.ProviderError
+	var pe *llm.Error
 	_, err = rulvartest.ReadAnswer(play.Stream(t.Context(), ask("in /tmp/2")))
 	require.ErrorAs(t, err, &pe)
 	require.False(t, pe.Retryable)
@@ -206,7 +207,7 @@ func FuzzCassette(f *testing.F) {
 		}
 		require.NotEmpty(t, c.ID())
 		_, err = rulvartest.ReadAnswer(c.Stream(t.Context(), ask("anything")))
-		var pe *rulvar.ProviderError
+		var pe *llm.Error
 		require.ErrorAs(t, err, &pe, "no request has the hash of an arbitrary text")
 		for line := range bytes.Lines(text) {
 			require.True(t, json.Valid(line) || len(bytes.TrimSpace(line)) == 0)

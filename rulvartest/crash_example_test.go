@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -35,7 +36,7 @@ func shipIn(dir string) (string, error) {
 		{Text: "it is shipped"},
 	}})
 	engine, err := rulvar.NewEngine(rulvar.Config{
-		Store: rulvartest.CrashStore(store), Providers: []rulvar.Provider{rulvartest.CrashProvider(model)}, Model: "test:model",
+		Store: rulvartest.CrashStore(store), Providers: []llm.Provider{rulvartest.CrashProvider(model)}, Model: "test:model",
 	})
 	if err != nil {
 		return "", err

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // CrashStore wraps a store so that each of its writes is a [Point] before and
@@ -103,16 +104,16 @@ func blobDirectory(ref string) string {
 //
 // agent is the agent's label, else its profile's name, else "agent"; turn
 // counts from 1 within the conversation.
-func CrashProvider(p rulvar.Provider) rulvar.Provider { return &crashProvider{Provider: p} }
+func CrashProvider(p llm.Provider) llm.Provider { return &crashProvider{Provider: p} }
 
-type crashProvider struct{ rulvar.Provider }
+type crashProvider struct{ llm.Provider }
 
-func (p *crashProvider) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
-	name := fmt.Sprintf("model:%s:%d", agentName(req.Agent), 1+answers(req.Messages))
-	return func(yield func(rulvar.StreamEvent, error) bool) {
+func (p *crashProvider) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
+	name := fmt.Sprintf("model:%s:%d", agentName(req), 1+answers(req.Messages))
+	return func(yield func(llm.StreamEvent, error) bool) {
 		Point(name + ":before")
 		for ev, err := range p.Provider.Stream(ctx, req) {
-			if err == nil && ev.Type == rulvar.StreamFinish {
+			if err == nil && ev.Type == llm.StreamFinish {
 				Point(name + ":after")
 			}
 			if !yield(ev, err) {
@@ -122,21 +123,21 @@ func (p *crashProvider) Stream(ctx context.Context, req *rulvar.Request) iter.Se
 	}
 }
 
-func agentName(a rulvar.AgentInfo) string {
+func agentName(r *llm.Request) string {
 	switch {
-	case a.Label != "":
-		return a.Label
-	case a.Type != "":
-		return a.Type
+	case r.AgentLabel != "":
+		return r.AgentLabel
+	case r.AgentType != "":
+		return r.AgentType
 	}
 	return "agent"
 }
 
 // answers counts the model's answers in a conversation.
-func answers(messages []rulvar.Message) int {
+func answers(messages []llm.Message) int {
 	n := 0
 	for _, m := range messages {
-		if m.Role == rulvar.RoleAssistant {
+		if m.Role == llm.RoleAssistant {
 			n++
 		}
 	}

@@ -13,5 +13,5 @@
 //		{Calls: []rulvartest.Call{{Tool: "deploy", Args: map[string]any{"service": "api"}}}},
 //		{Text: "deployed"},
 //	}})
-//	e := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{model}, Model: "test:model"})
+//	e := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:model"})
 package rulvartest

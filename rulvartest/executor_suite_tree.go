@@ -10,6 +10,7 @@ import (
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/executor"
 	"github.com/rulvar/rulvar-go/isolation"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // oneTree gives every agent the same directory.
@@ -57,7 +58,7 @@ func (u *executorTest) agentCalls(x rulvar.ToolExecutor, p executor.Program, tre
 	tool, kind := u.toolFor(x, p)
 	model := NewProvider("suite", Script{Turns: []Turn{{Calls: []Call{{ID: "c1", Tool: "suite_tool"}}}, {Text: "done"}}})
 	engine := NewEngine(u.TB, rulvar.Config{
-		Providers: []rulvar.Provider{model}, Model: "suite:model", Isolation: oneTree(tree), Cwd: tree,
+		Providers: []llm.Provider{model}, Model: "suite:model", Isolation: oneTree(tree), Cwd: tree,
 		Executors: map[rulvar.ExecutorKind]rulvar.ToolExecutor{kind: x},
 	})
 	workflow := rulvar.DefineWorkflow("suite", func(c *rulvar.Ctx, _ string) (string, error) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // Provider is a model that says what a script tells it to. It is safe for
@@ -21,7 +21,7 @@ import (
 type Provider struct {
 	// Caps is what [Provider.Capabilities] answers; the zero value is a model
 	// that can do everything. Set it before the first use.
-	Caps rulvar.Capabilities
+	Caps llm.Capabilities
 
 	id      string
 	scripts []Script
@@ -47,9 +47,9 @@ type Turn struct {
 	// Calls are the tools it calls.
 	Calls []Call
 	// Usage is what the answer costs. Default: 10 tokens in, 5 out.
-	Usage *rulvar.Usage
+	Usage *llm.Usage
 	// Finish is why the answer ends. Default: tool-calls or stop.
-	Finish rulvar.FinishReason
+	Finish llm.FinishReason
 	// Errs fail the first attempts at this turn, in order.
 	Errs []error
 	// Delay is waited first; Hang waits for the context and never answers.
@@ -71,7 +71,7 @@ type Call struct {
 
 // Request is a request that the model got.
 type Request struct {
-	rulvar.Request
+	llm.Request
 	// Turn is the index of the turn that answered, -1 where none was left.
 	Turn int
 }
@@ -82,15 +82,15 @@ func NewProvider(id string, scripts ...Script) *Provider {
 	return &Provider{id: id, scripts: scripts, failures: make(map[[2]int]int)}
 }
 
-// ID implements [rulvar.Provider].
+// ID implements [llm.Provider].
 func (p *Provider) ID() string { return p.id }
 
-// Capabilities implements [rulvar.Provider].
-func (p *Provider) Capabilities(string) rulvar.Capabilities {
-	if p.Caps != (rulvar.Capabilities{}) {
+// Capabilities implements [llm.Provider].
+func (p *Provider) Capabilities(string) llm.Capabilities {
+	if p.Caps != (llm.Capabilities{}) {
 		return p.Caps
 	}
-	return rulvar.Capabilities{StructuredOutput: rulvar.StructuredNative, ContextWindow: 1_000_000, MaxOutputTokens: 64_000}
+	return llm.Capabilities{StructuredOutput: llm.StructuredNative, ContextWindow: 1_000_000, MaxOutputTokens: 64_000}
 }
 
 // Requests returns the requests so far, in order.
@@ -100,20 +100,20 @@ func (p *Provider) Requests() []Request {
 	return slices.Clone(p.requests)
 }
 
-// Stream implements [rulvar.Provider].
-func (p *Provider) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
-	return func(yield func(rulvar.StreamEvent, error) bool) {
+// Stream implements [llm.Provider].
+func (p *Provider) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
+	return func(yield func(llm.StreamEvent, error) bool) {
 		turn, err := p.next(req)
 		if err == nil {
 			err = wait(ctx, turn)
 		}
 		if err != nil {
-			yield(rulvar.StreamEvent{}, err)
+			yield(llm.StreamEvent{}, err)
 			return
 		}
 		events, err := turn.events()
 		if err != nil {
-			yield(rulvar.StreamEvent{}, err)
+			yield(llm.StreamEvent{}, err)
 			return
 		}
 		for _, ev := range events {
@@ -125,10 +125,10 @@ func (p *Provider) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[ru
 }
 
 // next finds the turn that answers req and records the request.
-func (p *Provider) next(req *rulvar.Request) (*Turn, error) {
+func (p *Provider) next(req *llm.Request) (*Turn, error) {
 	position := 0
 	for _, m := range req.Messages {
-		if m.Role == rulvar.RoleAssistant {
+		if m.Role == llm.RoleAssistant {
 			position++
 		}
 	}
@@ -142,7 +142,7 @@ func (p *Provider) next(req *rulvar.Request) (*Turn, error) {
 			continue
 		}
 		if position >= len(s.Turns) {
-			return nil, &rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: fmt.Sprintf("script exhausted: the agent asks for turn %d of %d", position+1, len(s.Turns))}
+			return nil, &llm.Error{Kind: llm.KindTerminal, Message: fmt.Sprintf("script exhausted: the agent asks for turn %d of %d", position+1, len(s.Turns))}
 		}
 		t := &s.Turns[position]
 		at := [2]int{i, position}
@@ -153,18 +153,18 @@ func (p *Provider) next(req *rulvar.Request) (*Turn, error) {
 		rec.Turn = position
 		return t, nil
 	}
-	return nil, &rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: fmt.Sprintf("no script matches the agent %+v", req.Agent)}
+	return nil, &llm.Error{Kind: llm.KindTerminal, Message: fmt.Sprintf("no script matches the agent type %q, label %q", req.AgentType, req.AgentLabel)}
 }
 
-func (s *Script) matches(req *rulvar.Request) bool {
-	return (s.AgentType == "" || s.AgentType == req.Agent.Type) &&
-		(s.Label == "" || s.Label == req.Agent.Label) &&
+func (s *Script) matches(req *llm.Request) bool {
+	return (s.AgentType == "" || s.AgentType == req.AgentType) &&
+		(s.Label == "" || s.Label == req.AgentLabel) &&
 		(s.Prompt == "" || s.Prompt == firstText(req))
 }
 
-func firstText(req *rulvar.Request) string {
+func firstText(req *llm.Request) string {
 	for _, m := range req.Messages {
-		if m.Role == rulvar.RoleUser && len(m.Parts) > 0 {
+		if m.Role == llm.RoleUser && len(m.Parts) > 0 {
 			return m.Parts[0].Text
 		}
 	}
@@ -189,18 +189,18 @@ func wait(ctx context.Context, t *Turn) error {
 	}
 }
 
-func (t *Turn) events() ([]rulvar.StreamEvent, error) {
-	var out []rulvar.StreamEvent
+func (t *Turn) events() ([]llm.StreamEvent, error) {
+	var out []llm.StreamEvent
 	text := t.Text
 	if t.JSON != nil {
 		b, err := json.Marshal(t.JSON)
 		if err != nil {
-			return nil, &rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: "the script's JSON cannot be written", Err: err}
+			return nil, &llm.Error{Kind: llm.KindTerminal, Message: "the script's JSON cannot be written", Err: err}
 		}
 		text = string(b)
 	}
 	if text != "" {
-		out = append(out, rulvar.StreamEvent{Type: rulvar.StreamText, Text: text})
+		out = append(out, llm.StreamEvent{Type: llm.StreamText, Text: text})
 	}
 	for _, c := range t.Calls {
 		ev, err := c.event()
@@ -212,22 +212,22 @@ func (t *Turn) events() ([]rulvar.StreamEvent, error) {
 	if t.Cut {
 		return out, nil
 	}
-	end := rulvar.StreamEvent{Type: rulvar.StreamFinish, Finish: t.Finish, Usage: rulvar.Usage{InputTokens: 10, OutputTokens: 5}}
+	end := llm.StreamEvent{Type: llm.StreamFinish, Finish: t.Finish, Usage: llm.Usage{InputTokens: 10, OutputTokens: 5}}
 	if t.Usage != nil {
 		end.Usage = *t.Usage
 	}
 	switch {
 	case end.Finish != "":
 	case len(t.Calls) > 0:
-		end.Finish = rulvar.FinishToolCalls
+		end.Finish = llm.FinishToolCalls
 	default:
-		end.Finish = rulvar.FinishStop
+		end.Finish = llm.FinishStop
 	}
 	return append(out, end), nil
 }
 
-func (c *Call) event() (rulvar.StreamEvent, error) {
-	ev := rulvar.StreamEvent{Type: rulvar.StreamToolCall, ID: c.ID, Name: c.Tool}
+func (c *Call) event() (llm.StreamEvent, error) {
+	ev := llm.StreamEvent{Type: llm.StreamToolCall, ID: c.ID, Name: c.Tool}
 	if ev.ID == "" {
 		ev.ID = ulid.Make().String()
 	}
@@ -240,7 +240,7 @@ func (c *Call) event() (rulvar.StreamEvent, error) {
 	default:
 		b, err := json.Marshal(args)
 		if err != nil {
-			return ev, &rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: "the script's arguments cannot be written", Err: err}
+			return ev, &llm.Error{Kind: llm.KindTerminal, Message: "the script's arguments cannot be written", Err: err}
 		}
 		ev.Arguments = string(b)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // ProviderSuite says how to reach an adapter for a model service and what its
@@ -19,7 +19,7 @@ import (
 type ProviderSuite struct {
 	// Open makes the adapter for a service at url, which takes the key. It
 	// sends its requests with client; nil is one of its own.
-	Open func(t testing.TB, url, key string, client *http.Client) rulvar.Provider
+	Open func(t testing.TB, url, key string, client *http.Client) llm.Provider
 	// Model is asked for.
 	Model string
 	// Exchanges are recorded answers. There must be one with a text, one with
@@ -50,7 +50,7 @@ type Failure struct {
 	Name string
 	Body []byte
 	// Kind and Retryable are how the adapter has to class it.
-	Kind      rulvar.ErrorKind
+	Kind      llm.ErrorKind
 	Retryable bool
 }
 
@@ -59,8 +59,8 @@ type Answer struct {
 	Text, Reasoning string
 	Calls           []AnswerCall
 	Private         []json.RawMessage
-	Finish          rulvar.FinishReason
-	Usage           rulvar.Usage
+	Finish          llm.FinishReason
+	Usage           llm.Usage
 }
 
 // AnswerCall is a tool call in an [Answer].
@@ -69,7 +69,7 @@ type AnswerCall struct{ ID, Tool, Arguments string }
 // ReadAnswer reads a provider's stream to its end. The error is the stream's;
 // what had come before it is returned too. A stream that goes on after its end,
 // or ends with neither a finish nor an error, fails with [ErrBrokenStream].
-func ReadAnswer(stream iter.Seq2[rulvar.StreamEvent, error]) (Answer, error) {
+func ReadAnswer(stream iter.Seq2[llm.StreamEvent, error]) (Answer, error) {
 	var a Answer
 	var fault error
 	ends := 0
@@ -80,17 +80,17 @@ func ReadAnswer(stream iter.Seq2[rulvar.StreamEvent, error]) (Answer, error) {
 		switch {
 		case err != nil:
 			fault, ends = err, ends+1
-		case ev.Type == rulvar.StreamFinish:
+		case ev.Type == llm.StreamFinish:
 			a.Finish, a.Usage, ends = ev.Finish, ev.Usage, ends+1
-		case ev.Type == rulvar.StreamText:
+		case ev.Type == llm.StreamText:
 			a.Text += ev.Text
-		case ev.Type == rulvar.StreamReasoning:
+		case ev.Type == llm.StreamReasoning:
 			a.Reasoning += ev.Text
-		case ev.Type == rulvar.StreamUsage:
+		case ev.Type == llm.StreamUsage:
 			a.Usage = ev.Usage
-		case ev.Type == rulvar.StreamRaw:
+		case ev.Type == llm.StreamRaw:
 			a.Private = append(a.Private, ev.Block)
-		case ev.Type == rulvar.StreamToolCall:
+		case ev.Type == llm.StreamToolCall:
 			a.Calls = append(a.Calls, AnswerCall{ID: ev.ID, Tool: ev.Name, Arguments: ev.Arguments})
 		default:
 			return a, errors.Join(ErrBrokenStream, errors.New("unknown event "+string(ev.Type)))
@@ -102,7 +102,7 @@ func ReadAnswer(stream iter.Seq2[rulvar.StreamEvent, error]) (Answer, error) {
 	return a, fault
 }
 
-// ErrBrokenStream is a stream that breaks the contract of [rulvar.Provider].
+// ErrBrokenStream is a stream that breaks the contract of [llm.Provider].
 var ErrBrokenStream = errors.New("the provider broke its contract")
 
 // suiteKey is the key that the suite's services take. It looks like no real
@@ -121,7 +121,7 @@ type providerObligation struct {
 	check func(p *providerTest)
 }
 
-// RunProviderSuite holds an adapter to what is asked of a [rulvar.Provider]:
+// RunProviderSuite holds an adapter to what is asked of an [llm.Provider]:
 // one end to each answer, faults told apart, nothing made up from half an
 // answer, ids and private blocks kept, the key in nothing that is shown, no
 // hanging, and one request each. Each obligation is a subtest.
@@ -161,17 +161,17 @@ func providerObligations() []providerObligation {
 }
 
 // open makes the provider for a service.
-func (p *providerTest) open(url string, client *http.Client) rulvar.Provider {
+func (p *providerTest) open(url string, client *http.Client) llm.Provider {
 	p.Helper()
 	return p.suite.Open(p.TB, url, suiteKey, client)
 }
 
 // hello is a request with nothing in it but a text.
-func (p *providerTest) hello() *rulvar.Request {
-	return &rulvar.Request{
+func (p *providerTest) hello() *llm.Request {
+	return &llm.Request{
 		Model:    p.suite.Model,
-		Messages: []rulvar.Message{{Role: rulvar.RoleUser, Parts: []rulvar.Part{rulvar.TextPart("Hello.")}}},
-		Tools: []rulvar.ToolDeclaration{{
+		Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.TextPart("Hello.")}}},
+		Tools: []llm.ToolDeclaration{{
 			Name: "look_up", Description: "Looks something up.",
 			Parameters: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"}}}`),
 		}},
@@ -191,11 +191,11 @@ func (p *providerTest) exchange(what string, fits func(*Exchange) bool) *Exchang
 }
 
 func (p *providerTest) textExchange() *Exchange {
-	return p.exchange("a text", func(x *Exchange) bool { return x.Want.Text != "" && x.Want.Finish == rulvar.FinishStop })
+	return p.exchange("a text", func(x *Exchange) bool { return x.Want.Text != "" && x.Want.Finish == llm.FinishStop })
 }
 
 func (p *providerTest) callExchange() *Exchange {
-	return p.exchange("calls", func(x *Exchange) bool { return len(x.Want.Calls) > 0 && x.Want.Finish == rulvar.FinishToolCalls })
+	return p.exchange("calls", func(x *Exchange) bool { return len(x.Want.Calls) > 0 && x.Want.Finish == llm.FinishToolCalls })
 }
 
 // same ends the test where an answer is not what it should be.
@@ -238,11 +238,11 @@ func differs(want, got Answer) string {
 }
 
 // fault ends the test where an error is not one of a provider.
-func (p *providerTest) fault(what string, err error) *rulvar.ProviderError {
+func (p *providerTest) fault(what string, err error) *llm.Error {
 	p.Helper()
-	pe, ok := errors.AsType[*rulvar.ProviderError](err)
+	pe, ok := errors.AsType[*llm.Error](err)
 	if !ok {
-		p.Fatalf("%s: the error is %v, want a *rulvar.ProviderError", what, err)
+		p.Fatalf("%s: the error is %v, want an *llm.Error", what, err)
 	}
 	if pe.Message == "" || strings.Contains(pe.Error(), suiteKey) {
 		p.Fatalf("%s: the error says nothing, or the key: %q", what, pe.Error())

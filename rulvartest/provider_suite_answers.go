@@ -13,13 +13,14 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // nowhere is an address that no request of the suite reaches.
 const nowhere = "http://model.invalid/v1"
 
 func understandsExchanges(p *providerTest) {
-	finishes := make(map[rulvar.FinishReason]bool)
+	finishes := make(map[llm.FinishReason]bool)
 	for i := range p.suite.Exchanges {
 		x := &p.suite.Exchanges[i]
 		finishes[x.Want.Finish] = true
@@ -44,7 +45,7 @@ func understandsExchanges(p *providerTest) {
 			p.Fatalf("%s: %d requests were sent", x.Name, n)
 		}
 	}
-	for _, f := range []rulvar.FinishReason{rulvar.FinishStop, rulvar.FinishToolCalls, rulvar.FinishMaxTokens, rulvar.FinishRefusal} {
+	for _, f := range []llm.FinishReason{llm.FinishStop, llm.FinishToolCalls, llm.FinishMaxTokens, llm.FinishRefusal} {
 		if !finishes[f] {
 			p.Fatalf("the suite has no exchange that ends with %s", f)
 		}
@@ -130,7 +131,7 @@ func executesNoHalfCall(p *providerTest) {
 		}
 		provider := p.open(s.URL, nil)
 		e := NewEngine(p.TB, rulvar.Config{
-			Providers: []rulvar.Provider{provider}, Model: provider.ID() + ":" + p.suite.Model,
+			Providers: []llm.Provider{provider}, Model: provider.ID() + ":" + p.suite.Model,
 			Retry: &rulvar.RetryPolicy{Initial: 1, Max: 1},
 		})
 		flow := rulvar.DefineWorkflow("suite", func(c *rulvar.Ctx, _ struct{}) (string, error) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // waitFor waits until something is so.
@@ -36,28 +36,28 @@ func classesStatuses(p *providerTest) {
 	rows := []struct {
 		status int
 		header http.Header
-		kind   rulvar.ErrorKind
+		kind   llm.ErrorKind
 		retry  bool
 		after  time.Duration
 	}{
-		{status: 429, kind: rulvar.KindRateLimit, retry: true, header: http.Header{"Retry-After": {"7"}}, after: 7 * time.Second},
-		{status: 429, kind: rulvar.KindRateLimit, retry: true, header: http.Header{"Retry-After": {" 7\t"}}, after: 7 * time.Second},
-		{status: 429, kind: rulvar.KindRateLimit, retry: true, header: http.Header{"Retry-After": {"-3"}}},
-		{status: 429, kind: rulvar.KindRateLimit, retry: true, header: http.Header{"Retry-After": {"soon"}}},
-		{status: 429, kind: rulvar.KindRateLimit, retry: true, header: http.Header{"Retry-After": {"99999999999999999999"}}, after: (1<<31 - 1) * time.Millisecond},
-		{status: 429, kind: rulvar.KindRateLimit, retry: true},
-		{status: 529, kind: rulvar.KindOverloaded, retry: true},
-		{status: 503, kind: rulvar.KindOverloaded, retry: true, header: http.Header{"Retry-After": {"2"}}, after: 2 * time.Second},
-		{status: 500, kind: rulvar.KindTransport, retry: true},
-		{status: 502, kind: rulvar.KindTransport, retry: true},
-		{status: 504, kind: rulvar.KindTransport, retry: true},
-		{status: 408, kind: rulvar.KindTransport, retry: true},
-		{status: 400, kind: rulvar.KindTerminal},
-		{status: 401, kind: rulvar.KindTerminal, header: http.Header{"Retry-After": {"2"}}},
-		{status: 403, kind: rulvar.KindTerminal},
-		{status: 404, kind: rulvar.KindTerminal},
-		{status: 413, kind: rulvar.KindTerminal},
-		{status: 422, kind: rulvar.KindTerminal},
+		{status: 429, kind: llm.KindRateLimit, retry: true, header: http.Header{"Retry-After": {"7"}}, after: 7 * time.Second},
+		{status: 429, kind: llm.KindRateLimit, retry: true, header: http.Header{"Retry-After": {" 7\t"}}, after: 7 * time.Second},
+		{status: 429, kind: llm.KindRateLimit, retry: true, header: http.Header{"Retry-After": {"-3"}}},
+		{status: 429, kind: llm.KindRateLimit, retry: true, header: http.Header{"Retry-After": {"soon"}}},
+		{status: 429, kind: llm.KindRateLimit, retry: true, header: http.Header{"Retry-After": {"99999999999999999999"}}, after: (1<<31 - 1) * time.Millisecond},
+		{status: 429, kind: llm.KindRateLimit, retry: true},
+		{status: 529, kind: llm.KindOverloaded, retry: true},
+		{status: 503, kind: llm.KindOverloaded, retry: true, header: http.Header{"Retry-After": {"2"}}, after: 2 * time.Second},
+		{status: 500, kind: llm.KindTransport, retry: true},
+		{status: 502, kind: llm.KindTransport, retry: true},
+		{status: 504, kind: llm.KindTransport, retry: true},
+		{status: 408, kind: llm.KindTransport, retry: true},
+		{status: 400, kind: llm.KindTerminal},
+		{status: 401, kind: llm.KindTerminal, header: http.Header{"Retry-After": {"2"}}},
+		{status: 403, kind: llm.KindTerminal},
+		{status: 404, kind: llm.KindTerminal},
+		{status: 413, kind: llm.KindTerminal},
+		{status: 422, kind: llm.KindTerminal},
 	}
 	bodies := map[string][]byte{
 		"JSON": failureBody("it went wrong"), "a page": []byte("<html><body>Bad gateway</body></html>"), "nothing": nil, "half": []byte(`{"error":{"mess`),
@@ -94,7 +94,7 @@ func outOfReach(p *providerTest) {
 	url := "http://" + l.Addr().String()
 	_ = l.Close()
 	_, err = ReadAnswer(p.open(url, nil).Stream(p.ctx, p.hello()))
-	if pe := p.fault("a closed port", err); pe.Kind != rulvar.KindTransport || !pe.Retryable {
+	if pe := p.fault("a closed port", err); pe.Kind != llm.KindTransport || !pe.Retryable {
 		p.Fatalf("a closed port: %v, retryable %v", pe, pe.Retryable)
 	}
 }

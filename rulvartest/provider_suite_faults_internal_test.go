@@ -21,7 +21,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/stretchr/testify/require"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // toy is an adapter for a service that speaks the library's own words, one
@@ -56,13 +56,13 @@ func newToy(fault, url, key string, client *http.Client) *toy {
 	return &toy{url: url, key: key, client: c, fault: fault, ids: make(map[string]string)}
 }
 
-func (p *toy) ID() string                              { return "toy" }
-func (p *toy) Capabilities(string) rulvar.Capabilities { return rulvar.Capabilities{} }
-func (p *toy) Format(s fmt.State, _ rune)              { _, _ = io.WriteString(s, "toy "+p.shown()) }
-func (p *toy) MarshalJSON() ([]byte, error)            { return json.Marshal(p.shown()) }
-func (p *toy) is(fault string) bool                    { return p.fault == fault }
-func fail(kind rulvar.ErrorKind, format string, args ...any) *rulvar.ProviderError {
-	return &rulvar.ProviderError{Kind: kind, Message: fmt.Sprintf(format, args...), Retryable: kind != rulvar.KindTerminal}
+func (p *toy) ID() string                           { return "toy" }
+func (p *toy) Capabilities(string) llm.Capabilities { return llm.Capabilities{} }
+func (p *toy) Format(s fmt.State, _ rune)           { _, _ = io.WriteString(s, "toy "+p.shown()) }
+func (p *toy) MarshalJSON() ([]byte, error)         { return json.Marshal(p.shown()) }
+func (p *toy) is(fault string) bool                 { return p.fault == fault }
+func fail(kind llm.ErrorKind, format string, args ...any) *llm.Error {
+	return &llm.Error{Kind: kind, Message: fmt.Sprintf(format, args...), Retryable: kind != llm.KindTerminal}
 }
 
 func (p *toy) shown() string {
@@ -80,35 +80,35 @@ func (p *toy) hide(text string) string {
 }
 
 // body is the request: each message with the ids of the service.
-func (p *toy) body(req *rulvar.Request) ([]byte, error) {
+func (p *toy) body(req *llm.Request) ([]byte, error) {
 	type part map[string]any
 	var out []part
 	for _, m := range req.Messages {
 		for _, x := range m.Parts {
 			switch x.Type {
-			case rulvar.PartText:
+			case llm.PartText:
 				if strings.TrimSpace(x.Text) != "" || p.is("sends nothing") {
 					out = append(out, part{"text": x.Text})
 				}
-			case rulvar.PartToolCall:
+			case llm.PartToolCall:
 				out = append(out, part{"id": p.wire(x.ID, "call"), "name": x.Name})
-			case rulvar.PartToolResult:
+			case llm.PartToolResult:
 				out = append(out, part{"call_id": p.wire(x.ID, "result"), "result": x.Result})
-			case rulvar.PartRaw:
+			case llm.PartRaw:
 				if x.Provider == "toy" && !p.is("drops blocks") || p.is("sends all blocks") {
 					out = append(out, part{"block": x.Block})
 				}
 			default:
-				return nil, fail(rulvar.KindTerminal, "unknown part")
+				return nil, fail(llm.KindTerminal, "unknown part")
 			}
 		}
 	}
 	if len(out) == 0 && !p.is("sends nothing") {
-		return nil, fail(rulvar.KindTerminal, "nothing to say")
+		return nil, fail(llm.KindTerminal, "nothing to say")
 	}
 	whole := map[string]any{"model": req.Model, "parts": out}
 	if p.is("tells who asks") {
-		whole["agent"] = req.Agent.Type
+		whole["agent"] = req.AgentType
 	}
 	if p.is("puts the key into the body") {
 		whole["key"] = p.key
@@ -130,14 +130,14 @@ func (p *toy) wire(id, where string) string {
 	return derived
 }
 
-func (p *toy) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
-	return func(yield func(rulvar.StreamEvent, error) bool) {
+func (p *toy) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
+	return func(yield func(llm.StreamEvent, error) bool) {
 		if p.is("holds on") {
 			ctx = context.WithoutCancel(ctx)
 		}
 		body, err := p.body(req)
 		if err != nil {
-			yield(rulvar.StreamEvent{}, err)
+			yield(llm.StreamEvent{}, err)
 			return
 		}
 		tries := 1
@@ -148,12 +148,12 @@ func (p *toy) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.
 		for range tries {
 			hr, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(body))
 			if err != nil {
-				yield(rulvar.StreamEvent{}, fail(rulvar.KindTerminal, "%s", p.hide(err.Error())))
+				yield(llm.StreamEvent{}, fail(llm.KindTerminal, "%s", p.hide(err.Error())))
 				return
 			}
 			hr.Header.Set("X-Api-Key", p.key)
 			if res, err = p.client.Do(hr); err != nil {
-				yield(rulvar.StreamEvent{}, p.unreached(err))
+				yield(llm.StreamEvent{}, p.unreached(err))
 				return
 			}
 			if res.StatusCode < 500 {
@@ -164,7 +164,7 @@ func (p *toy) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.
 			defer func() { _ = res.Body.Close() }()
 		}
 		if res.StatusCode != http.StatusOK {
-			yield(rulvar.StreamEvent{}, p.refused(res))
+			yield(llm.StreamEvent{}, p.refused(res))
 			return
 		}
 		p.read(ctx, res, yield)
@@ -173,9 +173,9 @@ func (p *toy) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.
 
 func (p *toy) unreached(err error) error {
 	if p.is("gives up") {
-		return fail(rulvar.KindTerminal, "unreached")
+		return fail(llm.KindTerminal, "unreached")
 	}
-	return fail(rulvar.KindTransport, "%s", p.hide(err.Error()))
+	return fail(llm.KindTransport, "%s", p.hide(err.Error()))
 }
 
 func (p *toy) refused(res *http.Response) error {
@@ -186,17 +186,17 @@ func (p *toy) refused(res *http.Response) error {
 		} `json:"error"`
 	}
 	_ = json.Unmarshal(b, &f)
-	kind := rulvar.KindTerminal
+	kind := llm.KindTerminal
 	switch s := res.StatusCode; {
 	case s == 429:
-		kind = rulvar.KindRateLimit
+		kind = llm.KindRateLimit
 	case s == 503 || s == 529:
-		kind = rulvar.KindOverloaded
+		kind = llm.KindOverloaded
 	case s >= 500 || s == 408:
-		kind = rulvar.KindTransport
+		kind = llm.KindTransport
 	}
 	if p.is("knows no classes") {
-		kind = rulvar.KindTransport
+		kind = llm.KindTransport
 	}
 	e := fail(kind, "status %d: %s", res.StatusCode, p.hide(f.Error.Message))
 	if after, err := strconv.ParseUint(strings.TrimSpace(res.Header.Get("Retry-After")), 10, 64); e.Retryable && !p.is("does not wait") {
@@ -216,14 +216,14 @@ type toyEvent struct {
 	} `json:"error"`
 }
 
-func (p *toy) read(ctx context.Context, res *http.Response, yield func(rulvar.StreamEvent, error) bool) {
+func (p *toy) read(ctx context.Context, res *http.Response, yield func(llm.StreamEvent, error) bool) {
 	r := bufio.NewReader(res.Body)
 	if p.is("reads once") {
 		first := make([]byte, 64)
 		n, _ := res.Body.Read(first)
 		r = bufio.NewReader(bytes.NewReader(first[:n]))
 	}
-	var kept []rulvar.StreamEvent
+	var kept []llm.StreamEvent
 	for {
 		line, err := r.ReadString('\n')
 		if err != nil {
@@ -232,9 +232,9 @@ func (p *toy) read(ctx context.Context, res *http.Response, yield func(rulvar.St
 				for _, ev := range kept {
 					yield(ev, nil)
 				}
-				yield(rulvar.StreamEvent{Type: rulvar.StreamFinish, Finish: rulvar.FinishStop}, nil)
+				yield(llm.StreamEvent{Type: llm.StreamFinish, Finish: llm.FinishStop}, nil)
 			case !p.is("ends without a word"):
-				yield(rulvar.StreamEvent{}, fail(rulvar.KindTransport, "cut"))
+				yield(llm.StreamEvent{}, fail(llm.KindTransport, "cut"))
 			}
 			return
 		}
@@ -243,43 +243,43 @@ func (p *toy) read(ctx context.Context, res *http.Response, yield func(rulvar.St
 			if strings.TrimSpace(line) == "" {
 				continue
 			}
-			yield(rulvar.StreamEvent{}, fail(rulvar.KindTransport, "garbled: %s", p.hide(line)))
+			yield(llm.StreamEvent{}, fail(llm.KindTransport, "garbled: %s", p.hide(line)))
 			return
 		}
 		if ev.Error != nil {
-			kind := rulvar.KindOverloaded
+			kind := llm.KindOverloaded
 			if p.is("takes all failures for final") {
-				kind = rulvar.KindTerminal
+				kind = llm.KindTerminal
 			}
-			yield(rulvar.StreamEvent{}, fail(kind, "%s", p.hide(ev.Error.Message)))
+			yield(llm.StreamEvent{}, fail(kind, "%s", p.hide(ev.Error.Message)))
 			return
 		}
 		got := ev.event()
 		switch got.Type {
-		case rulvar.StreamToolCall:
+		case llm.StreamToolCall:
 			got.ID = p.mint(got.ID)
 			kept = append(kept, got)
 			if p.is("hands calls over at once") {
 				kept = nil
 				yield(got, nil)
 			}
-		case rulvar.StreamFinish:
+		case llm.StreamFinish:
 			for _, k := range kept {
 				yield(k, nil)
 			}
 			if p.is("counts nothing") {
-				got.Usage = rulvar.Usage{}
+				got.Usage = llm.Usage{}
 			}
 			if yield(got, nil) && p.is("ends twice") {
 				yield(got, nil)
 			}
 			return
-		case rulvar.StreamText, rulvar.StreamRaw:
+		case llm.StreamText, llm.StreamRaw:
 			if !yield(got, nil) {
 				return
 			}
 		default:
-			yield(rulvar.StreamEvent{}, fail(rulvar.KindTransport, "unknown event"))
+			yield(llm.StreamEvent{}, fail(llm.KindTransport, "unknown event"))
 			return
 		}
 	}
@@ -302,21 +302,21 @@ func toySuite(fault string) *ProviderSuite {
 	end := func(reason string) string {
 		return line(`{"type":"finish","finish":"` + reason + `","usage":{"inputTokens":5,"outputTokens":2}}`)
 	}
-	u := rulvar.Usage{InputTokens: 5, OutputTokens: 2}
+	u := llm.Usage{InputTokens: 5, OutputTokens: 2}
 	call := line(`{"type":"tool-call-end","id":"w-1","name":"look_up","arguments":"{}"}`)
 	return &ProviderSuite{
 		Model: "m",
-		Open: func(_ testing.TB, url, key string, client *http.Client) rulvar.Provider {
+		Open: func(_ testing.TB, url, key string, client *http.Client) llm.Provider {
 			return newToy(fault, url, key, client)
 		},
 		Exchanges: []Exchange{
-			{Name: "text", Body: []byte(line(`{"type":"text-delta","text":"Hello"}`) + line(`{"type":"text-delta","text":"."}`) + end("stop")), Want: Answer{Text: "Hello.", Finish: rulvar.FinishStop, Usage: u}},
+			{Name: "text", Body: []byte(line(`{"type":"text-delta","text":"Hello"}`) + line(`{"type":"text-delta","text":"."}`) + end("stop")), Want: Answer{Text: "Hello.", Finish: llm.FinishStop, Usage: u}},
 			{Name: "call", WireIDs: []string{"w-1"}, Body: []byte(line(`{"type":"provider-raw","block":{"b":1}}`) + call + end("tool-calls")),
-				Want: Answer{Calls: []AnswerCall{{Tool: "look_up", Arguments: "{}"}}, Private: []json.RawMessage{json.RawMessage(`{"b":1}`)}, Finish: rulvar.FinishToolCalls, Usage: u}},
-			{Name: "bound", Body: []byte(end("max-tokens")), Want: Answer{Finish: rulvar.FinishMaxTokens, Usage: u}},
-			{Name: "refusal", Body: []byte(end("refusal")), Want: Answer{Finish: rulvar.FinishRefusal, Usage: u}},
+				Want: Answer{Calls: []AnswerCall{{Tool: "look_up", Arguments: "{}"}}, Private: []json.RawMessage{json.RawMessage(`{"b":1}`)}, Finish: llm.FinishToolCalls, Usage: u}},
+			{Name: "bound", Body: []byte(end("max-tokens")), Want: Answer{Finish: llm.FinishMaxTokens, Usage: u}},
+			{Name: "refusal", Body: []byte(end("refusal")), Want: Answer{Finish: llm.FinishRefusal, Usage: u}},
 		},
-		Failures: []Failure{{Name: "busy", Body: []byte(line(`{"error":{"message":"busy"}}`)), Kind: rulvar.KindOverloaded, Retryable: true}},
+		Failures: []Failure{{Name: "busy", Body: []byte(line(`{"error":{"message":"busy"}}`)), Kind: llm.KindOverloaded, Retryable: true}},
 	}
 }
 

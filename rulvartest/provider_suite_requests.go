@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"strings"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // retention is the key of the model's private blocks.
-func (p *providerTest) retention(provider rulvar.Provider) string {
+func (p *providerTest) retention(provider llm.Provider) string {
 	if key := provider.Capabilities(p.suite.Model).RetentionKey; key != "" {
 		return key
 	}
@@ -18,20 +18,20 @@ func (p *providerTest) retention(provider rulvar.Provider) string {
 
 // goOn is the request that follows an answer: the answer in the conversation,
 // with results of its calls, after a stay in a checkpoint.
-func (p *providerTest) goOn(a Answer, retention string) *rulvar.Request {
+func (p *providerTest) goOn(a Answer, retention string) *llm.Request {
 	p.Helper()
 	req := p.hello()
-	said := rulvar.Message{Role: rulvar.RoleAssistant}
+	said := llm.Message{Role: llm.RoleAssistant}
 	for _, b := range a.Private {
-		said.Parts = append(said.Parts, rulvar.Part{Type: rulvar.PartRaw, Provider: retention, Block: b})
+		said.Parts = append(said.Parts, llm.Part{Type: llm.PartRaw, Provider: retention, Block: b})
 	}
 	if a.Text != "" {
-		said.Parts = append(said.Parts, rulvar.TextPart(a.Text))
+		said.Parts = append(said.Parts, llm.TextPart(a.Text))
 	}
-	results := rulvar.Message{Role: rulvar.RoleTool}
+	results := llm.Message{Role: llm.RoleTool}
 	for _, c := range a.Calls {
-		said.Parts = append(said.Parts, rulvar.Part{Type: rulvar.PartToolCall, ID: c.ID, Name: c.Tool, Args: json.RawMessage(c.Arguments)})
-		results.Parts = append(results.Parts, rulvar.Part{Type: rulvar.PartToolResult, ID: c.ID, Name: c.Tool, Result: json.RawMessage(`{"found":1}`)})
+		said.Parts = append(said.Parts, llm.Part{Type: llm.PartToolCall, ID: c.ID, Name: c.Tool, Args: json.RawMessage(c.Arguments)})
+		results.Parts = append(results.Parts, llm.Part{Type: llm.PartToolResult, ID: c.ID, Name: c.Tool, Result: json.RawMessage(`{"found":1}`)})
 	}
 	if len(said.Parts) > 0 {
 		req.Messages = append(req.Messages, said)
@@ -54,7 +54,7 @@ func (p *providerTest) goOn(a Answer, retention string) *rulvar.Request {
 }
 
 // sent is the body of the request that a provider makes of req.
-func (p *providerTest) sent(s *service, provider rulvar.Provider, req *rulvar.Request) string {
+func (p *providerTest) sent(s *service, provider llm.Provider, req *llm.Request) string {
 	p.Helper()
 	if _, err := ReadAnswer(provider.Stream(p.ctx, req)); err != nil {
 		p.Fatalf("%v", err)
@@ -159,7 +159,7 @@ func returnsPrivate(p *providerTest) {
 func hidesAgent(p *providerTest) {
 	s := p.serve(p.textExchange().reply())
 	req := p.hello()
-	req.Agent = rulvar.AgentInfo{Type: "type-that-nobody-sends", Label: "label-that-nobody-sends"}
+	req.AgentType, req.AgentLabel = "type-that-nobody-sends", "label-that-nobody-sends"
 	body := p.sent(s, p.open(s.URL, nil), req)
 	all := s.requests()
 	if shown := body + show(all[0].header) + all[0].url; strings.Contains(shown, "that-nobody-sends") {
@@ -170,16 +170,16 @@ func hidesAgent(p *providerTest) {
 func refusesEmpty(p *providerTest) {
 	s := p.serve(p.textExchange().reply())
 	provider := p.open(s.URL, nil)
-	for name, messages := range map[string][]rulvar.Message{
+	for name, messages := range map[string][]llm.Message{
 		"no messages":     nil,
-		"no parts":        {{Role: rulvar.RoleUser}},
-		"a blank text":    {{Role: rulvar.RoleUser, Parts: []rulvar.Part{rulvar.TextPart(" \n")}}},
-		"an unknown part": {{Role: rulvar.RoleUser, Parts: []rulvar.Part{{Type: "hologram"}}}},
+		"no parts":        {{Role: llm.RoleUser}},
+		"a blank text":    {{Role: llm.RoleUser, Parts: []llm.Part{llm.TextPart(" \n")}}},
+		"an unknown part": {{Role: llm.RoleUser, Parts: []llm.Part{{Type: "hologram"}}}},
 	} {
 		req := p.hello()
 		req.Messages = messages
 		_, err := ReadAnswer(provider.Stream(p.ctx, req))
-		if pe := p.fault(name, err); pe.Kind != rulvar.KindTerminal || pe.Retryable {
+		if pe := p.fault(name, err); pe.Kind != llm.KindTerminal || pe.Retryable {
 			p.Fatalf("%s: %v, retryable %v", name, pe, pe.Retryable)
 		}
 	}

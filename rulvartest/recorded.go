@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // AgentWork is what a store holds of the finished work of one agent: what a
@@ -75,7 +76,7 @@ func ReadAgents(t testing.TB, store rulvar.Store, runID string) []AgentWork {
 // readConversation reads a checkpoint or a transcript.
 func readConversation(blob []byte) (w AgentWork, err error) {
 	var c struct {
-		Messages []rulvar.Message `json:"messages"`
+		Messages []llm.Message `json:"messages"`
 		Pending  *struct {
 			Executed []struct{ ID, Name string } `json:"executed"`
 		} `json:"pending"`
@@ -92,14 +93,14 @@ func readConversation(blob []byte) (w AgentWork, err error) {
 		w.Calls = append(w.Calls, ToolCall{Tool: tool, ID: id})
 	}
 	for i, m := range c.Messages {
-		if m.Role == rulvar.RoleAssistant {
+		if m.Role == llm.RoleAssistant {
 			w.Turns++
 		}
 		for _, p := range m.Parts {
 			if i == 0 && w.Prompt == "" {
 				w.Prompt = p.Text
 			}
-			if p.Type == rulvar.PartToolResult {
+			if p.Type == llm.PartToolResult {
 				add(p.Name, p.ID)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 	"github.com/rulvar/rulvar-go/shell"
 )
@@ -34,7 +35,7 @@ func Example() {
 		{Text: "The file is still there."},
 	}})
 	engine, err := rulvar.NewEngine(rulvar.Config{
-		Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{model}, Model: "local:any", Cwd: dir, Logger: slog.New(slog.DiscardHandler),
+		Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{model}, Model: "local:any", Cwd: dir, Logger: slog.New(slog.DiscardHandler),
 		Permissions: &rulvar.PermissionConfig{Deny: []rulvar.Rule{rulvar.ArgvRule("shell", "rm **")}},
 	})
 	if err != nil {
@@ -58,7 +59,7 @@ func Example() {
 	for _, m := range requests[len(requests)-1].Messages {
 		for _, p := range m.Parts {
 			var res shell.Result
-			if p.Type == rulvar.PartToolResult && json.Unmarshal(p.Result, &res) == nil {
+			if p.Type == llm.PartToolResult && json.Unmarshal(p.Result, &res) == nil {
 				fmt.Printf("%d %q %q\n", res.ExitCode, res.Stdout, res.Stderr)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 	"github.com/rulvar/rulvar-go/shell"
 )
@@ -37,7 +38,7 @@ func callShell(t *testing.T, dir string, opts shell.Options, policy *rulvar.Perm
 		{Text: "done"},
 	}})
 	e := rulvartest.NewEngine(t, rulvar.Config{
-		Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{model}, Model: "test:any", Permissions: policy, Cwd: dir,
+		Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{model}, Model: "test:any", Permissions: policy, Cwd: dir,
 	})
 	w := rulvar.DefineWorkflow("shell", func(c *rulvar.Ctx, _ struct{}) (string, error) {
 		return rulvar.Agent[string](c, "go", &rulvar.AgentOptions{Tools: []rulvar.ToolSource{tool}})
@@ -65,7 +66,7 @@ func callShell(t *testing.T, dir string, opts shell.Options, policy *rulvar.Perm
 	requests := model.Requests()
 	messages := requests[len(requests)-1].Messages
 	part := messages[len(messages)-1].Parts[0]
-	require.Equal(t, rulvar.PartToolResult, part.Type)
+	require.Equal(t, llm.PartToolResult, part.Type)
 	if part.IsError {
 		var body struct{ Error string }
 		require.NoError(t, json.Unmarshal(part.Result, &body))
@@ -240,7 +241,7 @@ func TestRunIsCancelled(t *testing.T) {
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{
 		{Calls: []rulvartest.Call{{Tool: "shell", Args: shell.Input{Command: "touch begun; sleep 3600"}}}},
 	}})
-	e := rulvartest.NewEngine(t, rulvar.Config{Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{model}, Model: "test:any", Cwd: dir})
+	e := rulvartest.NewEngine(t, rulvar.Config{Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{model}, Model: "test:any", Cwd: dir})
 	w := rulvar.DefineWorkflow("shell", func(c *rulvar.Ctx, _ struct{}) (string, error) {
 		return rulvar.Agent[string](c, "go", &rulvar.AgentOptions{Tools: []rulvar.ToolSource{tool}})
 	})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 	"github.com/rulvar/rulvar-go/storekit"
 )
@@ -245,7 +246,7 @@ func TestOwnStore(t *testing.T) {
 // TestOwnStoreServes: such a store serves an engine.
 func TestOwnStoreServes(t *testing.T) {
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{{Text: "hello"}}})
-	e := rulvartest.NewEngine(t, rulvar.Config{Store: openTables(nil), Providers: []rulvar.Provider{model}, Model: "test:m"})
+	e := rulvartest.NewEngine(t, rulvar.Config{Store: openTables(nil), Providers: []llm.Provider{model}, Model: "test:m"})
 	greet := rulvar.DefineWorkflow("greet", func(c *rulvar.Ctx, name string) (string, error) {
 		return rulvar.Agent[string](c, "Greet "+name, nil)
 	})

@@ -14,6 +14,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/isolation"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 	"github.com/rulvar/rulvar-go/worktree"
 )
@@ -38,7 +39,7 @@ func crashWorld(t testing.TB, dir string, pool int) (*world, *rulvar.Engine) {
 	p, err := worktree.NewGitProvider(&w.opts)
 	require.NoError(t, err)
 	e, err := rulvar.NewEngine(rulvar.Config{
-		Store: w.store, Providers: []rulvar.Provider{rulvartest.NewProvider("m", rulvartest.Script{Turns: crashTurns})}, Model: "m:x", Isolation: p,
+		Store: w.store, Providers: []llm.Provider{rulvartest.NewProvider("m", rulvartest.Script{Turns: crashTurns})}, Model: "m:x", Isolation: p,
 	})
 	require.NoError(t, err)
 	return w, e

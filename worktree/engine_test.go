@@ -11,6 +11,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/isolation"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 	"github.com/rulvar/rulvar-go/worktree"
 )
@@ -92,7 +93,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) engine(t *testing.T, turns ...rulvartest.Turn) *rulvar.Engine {
 	t.Helper()
 	return rulvartest.NewEngine(t, rulvar.Config{
-		Store: w.store, Providers: []rulvar.Provider{rulvartest.NewProvider("m", rulvartest.Script{Turns: turns})}, Model: "m:x",
+		Store: w.store, Providers: []llm.Provider{rulvartest.NewProvider("m", rulvartest.Script{Turns: turns})}, Model: "m:x",
 		Isolation: newProvider(t, w.opts),
 	})
 }
@@ -262,11 +263,11 @@ func TestTreesThatAreKept(t *testing.T) {
 		kinds []string
 		note  string
 	}{
-		{name: "a failed agent", turns: []rulvartest.Turn{{Calls: []rulvartest.Call{call("edit", "a.txt", "1\n")}}, {Finish: rulvar.FinishRefusal, Text: "no"}},
+		{name: "a failed agent", turns: []rulvartest.Turn{{Calls: []rulvartest.Call{call("edit", "a.txt", "1\n")}}, {Finish: llm.FinishRefusal, Text: "no"}},
 			opts: func(o *worktree.GitOptions) { o.KeepOnError = true }, kinds: []string{"patch", "worktree"}, note: "status error"},
-		{name: "a failed agent, not asked for", turns: []rulvartest.Turn{{Calls: []rulvartest.Call{call("edit", "a.txt", "1\n")}}, {Finish: rulvar.FinishRefusal, Text: "no"}},
+		{name: "a failed agent, not asked for", turns: []rulvartest.Turn{{Calls: []rulvartest.Call{call("edit", "a.txt", "1\n")}}, {Finish: llm.FinishRefusal, Text: "no"}},
 			kinds: []string{"patch"}},
-		{name: "a failed agent, no room", turns: []rulvartest.Turn{{Calls: []rulvartest.Call{call("edit", "a.txt", "1\n")}}, {Finish: rulvar.FinishRefusal, Text: "no"}},
+		{name: "a failed agent, no room", turns: []rulvartest.Turn{{Calls: []rulvartest.Call{call("edit", "a.txt", "1\n")}}, {Finish: llm.FinishRefusal, Text: "no"}},
 			opts: func(o *worktree.GitOptions) { o.KeepOnError, o.MaxPinnedWorktrees = true, -1 }, kinds: []string{"patch"}},
 		{name: "a failed collect", turns: []rulvartest.Turn{{Calls: []rulvartest.Call{call("edit", "a.txt", "1\n"), call("spoil", "", "")}}, {Text: "done"}},
 			kinds: []string{"worktree"}, note: "malformed index"},
@@ -307,7 +308,7 @@ func TestSpawnRefused(t *testing.T) {
 	w.opts.RepoRoot = t.TempDir()
 	for _, iso := range []rulvar.Isolation{rulvar.Worktree(), rulvar.Worktree("")} {
 		p := rulvartest.NewProvider("m", rulvartest.Script{Turns: []rulvartest.Turn{{Text: "x"}}})
-		e := rulvartest.NewEngine(t, rulvar.Config{Providers: []rulvar.Provider{p}, Model: "m:x", Isolation: newProvider(t, w.opts)})
+		e := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{p}, Model: "m:x", Isolation: newProvider(t, w.opts)})
 		h, err := rulvar.Run(t.Context(), e, rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ string) (string, error) {
 			return rulvar.Agent[string](c, "x", &rulvar.AgentOptions{Isolation: &iso})
 		}), "", nil)

@@ -11,6 +11,7 @@ import (
 
 	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/isolation"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 	"github.com/rulvar/rulvar-go/worktree"
 )
@@ -18,7 +19,7 @@ import (
 // bare is a store that does not tell who it is.
 type bare struct{ rulvar.Store }
 
-var failedTurns = []rulvartest.Turn{{Calls: []rulvartest.Call{call("edit", "a.txt", "1\n")}}, {Finish: rulvar.FinishRefusal, Text: "no"}}
+var failedTurns = []rulvartest.Turn{{Calls: []rulvartest.Call{call("edit", "a.txt", "1\n")}}, {Finish: llm.FinishRefusal, Text: "no"}}
 
 // fated dies before it removes a tree.
 type fated struct {
@@ -113,7 +114,7 @@ func TestSweepOfTreesWithoutStore(t *testing.T) {
 			w = w.sharing(bare{w.store})
 			provider := newProvider(t, w.opts)
 			e := rulvartest.NewEngine(t, rulvar.Config{
-				Store: w.store, Providers: []rulvar.Provider{rulvartest.NewProvider("m", rulvartest.Script{Turns: row.turns})}, Model: "m:x",
+				Store: w.store, Providers: []llm.Provider{rulvartest.NewProvider("m", rulvartest.Script{Turns: row.turns})}, Model: "m:x",
 				Isolation: &fated{GitProvider: provider, keeps: row.release},
 			})
 			w.run(t, e)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/journal/faultfs"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
 
@@ -80,7 +81,7 @@ func (j job) run(t *testing.T, store rulvar.Store) {
 		t.Fatal(err)
 	}
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: append(turns, rulvartest.Turn{Text: "done"})})
-	cfg := rulvar.Config{Store: store, Providers: []rulvar.Provider{model}, Model: "test:model", Logger: quiet}
+	cfg := rulvar.Config{Store: store, Providers: []llm.Provider{model}, Model: "test:model", Logger: quiet}
 	if j.told {
 		cfg.OnInterrupted = rulvar.InterruptedReport
 	}

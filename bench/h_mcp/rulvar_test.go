@@ -13,6 +13,7 @@ import (
 	"github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/jcs"
 	"github.com/rulvar/rulvar-go/internal/jsonschema"
+	"github.com/rulvar/rulvar-go/llm"
 	rulvarmcp "github.com/rulvar/rulvar-go/mcp"
 	"github.com/rulvar/rulvar-go/rulvartest"
 )
@@ -123,7 +124,7 @@ func runCalls(ctx context.Context, tool rulvar.ToolSource, logger *slog.Logger) 
 	}
 	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{{Calls: calls}, {Text: "done"}}})
 	e, err := rulvar.NewEngine(rulvar.Config{
-		Store: rulvar.NewMemoryStore(), Providers: []rulvar.Provider{model}, Model: "test:model", Permissions: &policy, Logger: logger,
+		Store: rulvar.NewMemoryStore(), Providers: []llm.Provider{model}, Model: "test:model", Permissions: &policy, Logger: logger,
 	})
 	if err != nil {
 		return 0, err

@@ -18,8 +18,8 @@ import (
 	openaioption "github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/responses"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/anthropic"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/openai"
 )
 
@@ -55,15 +55,15 @@ type pair struct {
 	ours func(context.Context) (string, error)
 }
 
-func read(p rulvar.Provider, model string) func(context.Context) (string, error) {
-	req := &rulvar.Request{Model: model, Messages: []rulvar.Message{{Role: rulvar.RoleUser, Parts: []rulvar.Part{rulvar.TextPart("x")}}}}
+func read(p llm.Provider, model string) func(context.Context) (string, error) {
+	req := &llm.Request{Model: model, Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.TextPart("x")}}}}
 	return func(ctx context.Context) (string, error) {
 		var text strings.Builder
 		for ev, err := range p.Stream(ctx, req) {
 			if err != nil {
 				return "", err
 			}
-			if ev.Type == rulvar.StreamText {
+			if ev.Type == llm.StreamText {
 				text.WriteString(ev.Text)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/worktree"
 )
 
@@ -81,7 +82,7 @@ func fix(ctx context.Context, w io.Writer, dir, repo string) (patch []byte, err 
 	if err != nil {
 		return nil, err
 	}
-	engine, err := rulvar.NewEngine(rulvar.Config{Store: store, Providers: []rulvar.Provider{localModel{}}, Model: "local:rules", Isolation: trees})
+	engine, err := rulvar.NewEngine(rulvar.Config{Store: store, Providers: []llm.Provider{localModel{}}, Model: "local:rules", Isolation: trees})
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // localModel stands in for a language model. It reads the conversation, as a
@@ -17,34 +17,34 @@ type localModel struct{}
 
 func (localModel) ID() string { return "local" }
 
-func (localModel) Capabilities(string) rulvar.Capabilities { return rulvar.Capabilities{} }
+func (localModel) Capabilities(string) llm.Capabilities { return llm.Capabilities{} }
 
-func (localModel) Stream(_ context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
-	return func(yield func(rulvar.StreamEvent, error) bool) {
+func (localModel) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
+	return func(yield func(llm.StreamEvent, error) bool) {
 		tool, args, text := next(req.Messages)
 		if tool == "" {
-			if yield(rulvar.StreamEvent{Type: rulvar.StreamText, Text: text}, nil) {
-				yield(rulvar.StreamEvent{Type: rulvar.StreamFinish, Finish: rulvar.FinishStop}, nil)
+			if yield(llm.StreamEvent{Type: llm.StreamText, Text: text}, nil) {
+				yield(llm.StreamEvent{Type: llm.StreamFinish, Finish: llm.FinishStop}, nil)
 			}
 			return
 		}
 		arguments, err := json.Marshal(args)
 		if err != nil {
-			yield(rulvar.StreamEvent{}, err)
+			yield(llm.StreamEvent{}, err)
 			return
 		}
-		if yield(rulvar.StreamEvent{Type: rulvar.StreamToolCall, ID: ulid.Make().String(), Name: tool, Arguments: string(arguments)}, nil) {
-			yield(rulvar.StreamEvent{Type: rulvar.StreamFinish, Finish: rulvar.FinishToolCalls}, nil)
+		if yield(llm.StreamEvent{Type: llm.StreamToolCall, ID: ulid.Make().String(), Name: tool, Arguments: string(arguments)}, nil) {
+			yield(llm.StreamEvent{Type: llm.StreamFinish, Finish: llm.FinishToolCalls}, nil)
 		}
 	}
 }
 
 // next says what to do after what has been done: a tool to call, or a text.
-func next(messages []rulvar.Message) (tool string, args any, text string) {
-	var last rulvar.Part
+func next(messages []llm.Message) (tool string, args any, text string) {
+	var last llm.Part
 	for _, m := range messages {
 		for _, p := range m.Parts {
-			if p.Type == rulvar.PartToolResult {
+			if p.Type == llm.PartToolResult {
 				last = p
 			}
 		}

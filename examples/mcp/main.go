@@ -22,6 +22,7 @@ import (
 	"github.com/google/shlex"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/mcp"
 )
 
@@ -113,7 +114,7 @@ func story(ctx context.Context, source *mcp.Source, p policy) error {
 	}
 	engine, err := rulvar.NewEngine(rulvar.Config{
 		Store:     rulvar.NewMemoryStore(),
-		Providers: []rulvar.Provider{&localModel{order: []string{"srv_" + p.read, "srv_" + p.deny, "srv_" + p.ask}}},
+		Providers: []llm.Provider{&localModel{order: []string{"srv_" + p.read, "srv_" + p.deny, "srv_" + p.ask}}},
 		Model:     "local:rules",
 		Permissions: &rulvar.PermissionConfig{
 			Deny: []rulvar.Rule{rulvar.RiskRule(rulvar.RiskDestructive)},

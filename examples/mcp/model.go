@@ -9,7 +9,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // localModel stands in for a language model: it calls the tools of its list,
@@ -19,30 +19,30 @@ type localModel struct{ order []string }
 
 func (m *localModel) ID() string { return "local" }
 
-func (m *localModel) Capabilities(string) rulvar.Capabilities { return rulvar.Capabilities{} }
+func (m *localModel) Capabilities(string) llm.Capabilities { return llm.Capabilities{} }
 
-func (m *localModel) Stream(_ context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
-	return func(yield func(rulvar.StreamEvent, error) bool) {
+func (m *localModel) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
+	return func(yield func(llm.StreamEvent, error) bool) {
 		turn := 0
 		var said strings.Builder
 		for _, msg := range req.Messages {
-			if msg.Role == rulvar.RoleAssistant {
+			if msg.Role == llm.RoleAssistant {
 				turn++
 			}
 			for _, p := range msg.Parts {
-				if p.Type == rulvar.PartToolResult {
+				if p.Type == llm.PartToolResult {
 					fmt.Fprintf(&said, "  %-22s %s\n", p.Name, short(string(p.Result)))
 				}
 			}
 		}
-		event, finish := rulvar.StreamEvent{Type: rulvar.StreamText, Text: said.String()}, rulvar.FinishStop
+		event, finish := llm.StreamEvent{Type: llm.StreamText, Text: said.String()}, llm.FinishStop
 		if turn < len(m.order) {
 			name := m.order[turn]
-			event = rulvar.StreamEvent{Type: rulvar.StreamToolCall, ID: ulid.Make().String(), Name: name, Arguments: arguments(req, name)}
-			finish = rulvar.FinishToolCalls
+			event = llm.StreamEvent{Type: llm.StreamToolCall, ID: ulid.Make().String(), Name: name, Arguments: arguments(req, name)}
+			finish = llm.FinishToolCalls
 		}
 		if yield(event, nil) {
-			yield(rulvar.StreamEvent{Type: rulvar.StreamFinish, Finish: finish, Usage: rulvar.Usage{InputTokens: 1, OutputTokens: 1}}, nil)
+			yield(llm.StreamEvent{Type: llm.StreamFinish, Finish: finish, Usage: llm.Usage{InputTokens: 1, OutputTokens: 1}}, nil)
 		}
 	}
 }
@@ -62,7 +62,7 @@ type schema struct {
 	Properties map[string]*schema `json:"properties"`
 }
 
-func arguments(req *rulvar.Request, name string) string {
+func arguments(req *llm.Request, name string) string {
 	for _, t := range req.Tools {
 		var s schema
 		if t.Name != name || json.Unmarshal(t.Parameters, &s) != nil {

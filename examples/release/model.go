@@ -11,7 +11,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // localModel stands in for a language model. It reads the conversation, as a
@@ -22,51 +22,51 @@ type localModel struct{ dir string }
 
 func (m *localModel) ID() string { return "local" }
 
-func (m *localModel) Capabilities(string) rulvar.Capabilities { return rulvar.Capabilities{} }
+func (m *localModel) Capabilities(string) llm.Capabilities { return llm.Capabilities{} }
 
 type call struct {
 	tool string
 	args any
 }
 
-func (m *localModel) Stream(ctx context.Context, req *rulvar.Request) iter.Seq2[rulvar.StreamEvent, error] {
-	return func(yield func(rulvar.StreamEvent, error) bool) {
+func (m *localModel) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.StreamEvent, error] {
+	return func(yield func(llm.StreamEvent, error) bool) {
 		turn := 1
 		results := make(map[string]json.RawMessage) // the last result by tool
 		failed := make(map[string]bool)
 		for _, msg := range req.Messages {
-			if msg.Role == rulvar.RoleAssistant {
+			if msg.Role == llm.RoleAssistant {
 				turn++
 			}
 			for _, p := range msg.Parts {
-				if p.Type == rulvar.PartToolResult {
+				if p.Type == llm.PartToolResult {
 					results[p.Name], failed[p.Name] = p.Result, p.IsError
 				}
 			}
 		}
 		note(m.dir, fmt.Sprintf("model turn %d", turn))
 		text, calls := m.answer(ctx, req, results, failed)
-		if text != "" && !yield(rulvar.StreamEvent{Type: rulvar.StreamText, Text: text}, nil) {
+		if text != "" && !yield(llm.StreamEvent{Type: llm.StreamText, Text: text}, nil) {
 			return
 		}
-		finish := rulvar.FinishStop
+		finish := llm.FinishStop
 		for _, c := range calls {
 			args, err := json.Marshal(c.args)
 			if err != nil {
-				yield(rulvar.StreamEvent{}, err)
+				yield(llm.StreamEvent{}, err)
 				return
 			}
-			finish = rulvar.FinishToolCalls
-			if !yield(rulvar.StreamEvent{Type: rulvar.StreamToolCall, ID: ulid.Make().String(), Name: c.tool, Arguments: string(args)}, nil) {
+			finish = llm.FinishToolCalls
+			if !yield(llm.StreamEvent{Type: llm.StreamToolCall, ID: ulid.Make().String(), Name: c.tool, Arguments: string(args)}, nil) {
 				return
 			}
 		}
-		yield(rulvar.StreamEvent{Type: rulvar.StreamFinish, Finish: finish, Usage: usage(req, text)}, nil)
+		yield(llm.StreamEvent{Type: llm.StreamFinish, Finish: finish, Usage: usage(req, text)}, nil)
 	}
 }
 
 // answer decides what to say next.
-func (m *localModel) answer(ctx context.Context, req *rulvar.Request, results map[string]json.RawMessage, failed map[string]bool) (string, []call) {
+func (m *localModel) answer(ctx context.Context, req *llm.Request, results map[string]json.RawMessage, failed map[string]bool) (string, []call) {
 	if _, checked := results["run_checks"]; !checked {
 		return "I check the repository and look for blocking issues first.", []call{
 			{"run_checks", map[string]any{}},
@@ -103,7 +103,7 @@ func (m *localModel) answer(ctx context.Context, req *rulvar.Request, results ma
 }
 
 // service takes the service's name out of the prompt.
-func service(req *rulvar.Request) string {
+func service(req *llm.Request) string {
 	words := strings.Fields(req.Messages[0].Parts[0].Text)
 	return strings.TrimSuffix(words[len(words)-1], ".")
 }
@@ -117,12 +117,12 @@ func head(ctx context.Context, dir string) string {
 }
 
 // usage counts a token for every four characters.
-func usage(req *rulvar.Request, text string) rulvar.Usage {
+func usage(req *llm.Request, text string) llm.Usage {
 	var in int
 	for _, msg := range req.Messages {
 		for _, p := range msg.Parts {
 			in += len(p.Text) + len(p.Args) + len(p.Result)
 		}
 	}
-	return rulvar.Usage{InputTokens: int64(in / 4), OutputTokens: int64(len(text)/4 + 1)}
+	return llm.Usage{InputTokens: int64(in / 4), OutputTokens: int64(len(text)/4 + 1)}
 }

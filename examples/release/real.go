@@ -3,14 +3,14 @@ package main
 import (
 	"os"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/anthropic"
+	"github.com/rulvar/rulvar-go/llm"
 	"github.com/rulvar/rulvar-go/openai"
 )
 
 // chooseModel takes a real model where the environment holds a key for one, and
 // the local stand-in otherwise.
-func chooseModel(dir string) (provider rulvar.Provider, model string, err error) {
+func chooseModel(dir string) (provider llm.Provider, model string, err error) {
 	switch {
 	case os.Getenv("ANTHROPIC_API_KEY") != "":
 		provider, err = anthropic.New(nil)

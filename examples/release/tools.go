@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 type releaseArgs struct {
@@ -45,7 +46,7 @@ func newConfig(dir string, store rulvar.Store) (rulvar.Config, error) {
 	}
 	return rulvar.Config{
 		Store:     store,
-		Providers: []rulvar.Provider{provider},
+		Providers: []llm.Provider{provider},
 		Model:     model,
 		Permissions: &rulvar.PermissionConfig{
 			Deny: []rulvar.Rule{rulvar.RiskRule(rulvar.RiskDestructive)},

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"strings"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // ResultText is a tool's result as a service takes it: a text as it is,
 // another value as JSON.
-func ResultText(p rulvar.Part) string {
+func ResultText(p llm.Part) string {
 	var text string
 	if json.Unmarshal(p.Result, &text) == nil {
 		return text
@@ -57,7 +57,7 @@ func ArgsObject(args json.RawMessage) json.RawMessage {
 }
 
 // Image returns the URL or the base64 text of an image.
-func Image(p rulvar.Part) (url, base64 string, err error) {
+func Image(p llm.Part) (url, base64 string, err error) {
 	var wrapper struct {
 		Bytes string `json:"__rulvarBytes"`
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // Answer is what a service says of a failure.
@@ -26,33 +26,33 @@ type Answer struct {
 }
 
 // kinds are the words whose meaning does not depend on the status.
-var kinds = map[string]rulvar.ErrorKind{
-	"rate_limit_error":           rulvar.KindRateLimit,
-	"rate_limit_exceeded":        rulvar.KindRateLimit,
-	"overloaded_error":           rulvar.KindOverloaded,
-	"server_overloaded":          rulvar.KindOverloaded,
-	"engine_overloaded":          rulvar.KindOverloaded,
-	"slow_down":                  rulvar.KindOverloaded,
-	"api_error":                  rulvar.KindTransport,
-	"timeout_error":              rulvar.KindTransport,
-	"server_error":               rulvar.KindTransport,
-	"internal_error":             rulvar.KindTransport,
-	"insufficient_quota":         rulvar.KindTerminal, // no wait mends it, though the status is 429
-	"billing_error":              rulvar.KindTerminal,
-	"invalid_request_error":      rulvar.KindTerminal,
-	"authentication_error":       rulvar.KindTerminal,
-	"permission_error":           rulvar.KindTerminal,
-	"not_found_error":            rulvar.KindTerminal,
-	"request_too_large":          rulvar.KindTerminal,
-	"context_length_exceeded":    rulvar.KindTerminal,
-	"billing_hard_limit_reached": rulvar.KindTerminal,
+var kinds = map[string]llm.ErrorKind{
+	"rate_limit_error":           llm.KindRateLimit,
+	"rate_limit_exceeded":        llm.KindRateLimit,
+	"overloaded_error":           llm.KindOverloaded,
+	"server_overloaded":          llm.KindOverloaded,
+	"engine_overloaded":          llm.KindOverloaded,
+	"slow_down":                  llm.KindOverloaded,
+	"api_error":                  llm.KindTransport,
+	"timeout_error":              llm.KindTransport,
+	"server_error":               llm.KindTransport,
+	"internal_error":             llm.KindTransport,
+	"insufficient_quota":         llm.KindTerminal, // no wait mends it, though the status is 429
+	"billing_error":              llm.KindTerminal,
+	"invalid_request_error":      llm.KindTerminal,
+	"authentication_error":       llm.KindTerminal,
+	"permission_error":           llm.KindTerminal,
+	"not_found_error":            llm.KindTerminal,
+	"request_too_large":          llm.KindTerminal,
+	"context_length_exceeded":    llm.KindTerminal,
+	"billing_hard_limit_reached": llm.KindTerminal,
 }
 
 // Fault classifies a failure that the service reports.
-func (s Secrets) Fault(a Answer) *rulvar.ProviderError {
+func (s Secrets) Fault(a Answer) *llm.Error {
 	kind, known := kinds[a.Word]
 	if !known && strings.HasSuffix(a.Word, "_timeout") {
-		kind, known = rulvar.KindTransport, true
+		kind, known = llm.KindTransport, true
 	}
 	if !known {
 		kind = kindOfStatus(a.Status)
@@ -66,7 +66,7 @@ func (s Secrets) Fault(a Answer) *rulvar.ProviderError {
 			msg += ": " + part
 		}
 	}
-	e := &rulvar.ProviderError{Kind: kind, Message: s(msg), Retryable: kind != rulvar.KindTerminal}
+	e := &llm.Error{Kind: kind, Message: s(msg), Retryable: kind != llm.KindTerminal}
 	if a.Header != nil {
 		e.RetryAfter = retryAfter(a.Header, time.Now())
 		if a.Header.Get("X-Should-Retry") == "false" {
@@ -79,16 +79,16 @@ func (s Secrets) Fault(a Answer) *rulvar.ProviderError {
 	return e
 }
 
-func kindOfStatus(status int) rulvar.ErrorKind {
+func kindOfStatus(status int) llm.ErrorKind {
 	switch {
 	case status == http.StatusTooManyRequests:
-		return rulvar.KindRateLimit
+		return llm.KindRateLimit
 	case status == http.StatusServiceUnavailable || status == 529:
-		return rulvar.KindOverloaded
+		return llm.KindOverloaded
 	case status >= 500, status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly:
-		return rulvar.KindTransport
+		return llm.KindTransport
 	}
-	return rulvar.KindTerminal
+	return llm.KindTerminal
 }
 
 // maxRetryAfter is the longest pause that a service can ask for.
@@ -130,25 +130,25 @@ func (s Secrets) Transport(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	e := &rulvar.ProviderError{Kind: rulvar.KindTransport, Message: s(doing + ": " + err.Error()), Retryable: true}
+	e := &llm.Error{Kind: llm.KindTransport, Message: s(doing + ": " + err.Error()), Retryable: true}
 	if errors.Is(err, ErrRedirect) || errors.Is(err, ErrTooLarge) {
-		e.Kind, e.Retryable = rulvar.KindTerminal, false
+		e.Kind, e.Retryable = llm.KindTerminal, false
 	}
 	return e
 }
 
 // Garbled is an answer that breaks the service's own protocol. Another try may
 // well get a better one.
-func (s Secrets) Garbled(format string, args ...any) *rulvar.ProviderError {
-	return &rulvar.ProviderError{Kind: rulvar.KindTransport, Message: s("the answer is garbled: " + fmt.Sprintf(format, args...)), Retryable: true}
+func (s Secrets) Garbled(format string, args ...any) *llm.Error {
+	return &llm.Error{Kind: llm.KindTransport, Message: s("the answer is garbled: " + fmt.Sprintf(format, args...)), Retryable: true}
 }
 
 // Cut is an answer that stops before its end.
-func Cut() *rulvar.ProviderError {
-	return &rulvar.ProviderError{Kind: rulvar.KindTransport, Message: "the answer was cut before its end", Retryable: true}
+func Cut() *llm.Error {
+	return &llm.Error{Kind: llm.KindTransport, Message: "the answer was cut before its end", Retryable: true}
 }
 
 // Unsendable is a request that the adapter cannot put into the service's form.
-func Unsendable(format string, args ...any) *rulvar.ProviderError {
-	return &rulvar.ProviderError{Kind: rulvar.KindTerminal, Message: "the request cannot be sent: " + fmt.Sprintf(format, args...)}
+func Unsendable(format string, args ...any) *llm.Error {
+	return &llm.Error{Kind: llm.KindTerminal, Message: "the request cannot be sent: " + fmt.Sprintf(format, args...)}
 }

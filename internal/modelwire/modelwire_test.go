@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/internal/modelwire"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 func TestStrict(t *testing.T) {
@@ -55,17 +55,17 @@ func TestFault(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		a     modelwire.Answer
-		kind  rulvar.ErrorKind
+		kind  llm.ErrorKind
 		after time.Duration
 		retry bool
 	}{
-		{"no quota is no matter of waiting", modelwire.Answer{Status: 429, Word: "insufficient_quota"}, rulvar.KindTerminal, 0, false},
-		{"the service says not to retry", modelwire.Answer{Status: 500, Header: http.Header{"X-Should-Retry": {"false"}, "Retry-After": {"1"}}}, rulvar.KindTransport, 0, false},
-		{"milliseconds come first", modelwire.Answer{Status: 429, Header: http.Header{"Retry-After-Ms": {"1500"}, "Retry-After": {"9"}}}, rulvar.KindRateLimit, 1500 * time.Millisecond, true},
-		{"a date in the past", modelwire.Answer{Status: 429, Header: http.Header{"Retry-After": {"Mon, 02 Jan 2006 15:04:05 GMT"}}}, rulvar.KindRateLimit, 0, true},
-		{"a fraction", modelwire.Answer{Status: 429, Header: http.Header{"Retry-After": {"1.5"}}}, rulvar.KindRateLimit, 0, true},
-		{"a word that says more than the status", modelwire.Answer{Status: 400, Word: "overloaded_error"}, rulvar.KindOverloaded, 0, true},
-		{"a failure of a stream, unknown", modelwire.Answer{Status: 200, Word: "lunar_error"}, rulvar.KindTerminal, 0, false},
+		{"no quota is no matter of waiting", modelwire.Answer{Status: 429, Word: "insufficient_quota"}, llm.KindTerminal, 0, false},
+		{"the service says not to retry", modelwire.Answer{Status: 500, Header: http.Header{"X-Should-Retry": {"false"}, "Retry-After": {"1"}}}, llm.KindTransport, 0, false},
+		{"milliseconds come first", modelwire.Answer{Status: 429, Header: http.Header{"Retry-After-Ms": {"1500"}, "Retry-After": {"9"}}}, llm.KindRateLimit, 1500 * time.Millisecond, true},
+		{"a date in the past", modelwire.Answer{Status: 429, Header: http.Header{"Retry-After": {"Mon, 02 Jan 2006 15:04:05 GMT"}}}, llm.KindRateLimit, 0, true},
+		{"a fraction", modelwire.Answer{Status: 429, Header: http.Header{"Retry-After": {"1.5"}}}, llm.KindRateLimit, 0, true},
+		{"a word that says more than the status", modelwire.Answer{Status: 400, Word: "overloaded_error"}, llm.KindOverloaded, 0, true},
+		{"a failure of a stream, unknown", modelwire.Answer{Status: 200, Word: "lunar_error"}, llm.KindTerminal, 0, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			e := hide.Fault(row.a)
@@ -113,12 +113,12 @@ func TestIDs(t *testing.T) {
 
 func TestAccount(t *testing.T) {
 	for _, row := range []struct {
-		in, want rulvar.Usage
+		in, want llm.Usage
 		ok       bool
 	}{
-		{rulvar.Usage{InputTokens: 5, CacheReadTokens: 2, CacheWriteTokens: 3}, rulvar.Usage{InputTokens: 5, CacheReadTokens: 2, CacheWriteTokens: 3}, true},
-		{rulvar.Usage{InputTokens: 5, CacheReadTokens: 4, CacheWriteTokens: 3}, rulvar.Usage{InputTokens: 5, CacheReadTokens: 4, CacheWriteTokens: 1}, false},
-		{rulvar.Usage{InputTokens: -5, OutputTokens: 1 << 60}, rulvar.Usage{OutputTokens: 1<<53 - 1}, false},
+		{llm.Usage{InputTokens: 5, CacheReadTokens: 2, CacheWriteTokens: 3}, llm.Usage{InputTokens: 5, CacheReadTokens: 2, CacheWriteTokens: 3}, true},
+		{llm.Usage{InputTokens: 5, CacheReadTokens: 4, CacheWriteTokens: 3}, llm.Usage{InputTokens: 5, CacheReadTokens: 4, CacheWriteTokens: 1}, false},
+		{llm.Usage{InputTokens: -5, OutputTokens: 1 << 60}, llm.Usage{OutputTokens: 1<<53 - 1}, false},
 	} {
 		got, ok := modelwire.Account(row.in)
 		require.Equal(t, row.want, got)
@@ -133,7 +133,7 @@ func TestBodyIsBounded(t *testing.T) {
 	require.EqualValues(t, 64<<20, n)
 	require.NoError(t, b.Close())
 	e := modelwire.HideSecrets().Transport(t.Context(), "reading", err)
-	require.Equal(t, rulvar.KindTerminal, e.(*rulvar.ProviderError).Kind)
+	require.Equal(t, llm.KindTerminal, e.(*llm.Error).Kind)
 }
 
 type endless struct{}

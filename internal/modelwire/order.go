@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/llm"
 )
 
 // Some models take their thinking back only where nothing around it has
@@ -71,11 +71,11 @@ func readOrder(block json.RawMessage) *Order {
 // Restore puts the parts of an assistant message back into the service's order
 // and returns how it named the calls. Where the message is not what the order
 // was made for, its parts stay as they are.
-func Restore(parts []rulvar.Part) ([]rulvar.Part, map[string]string) {
+func Restore(parts []llm.Part) ([]llm.Part, map[string]string) {
 	var o *Order
-	var rest []rulvar.Part
+	var rest []llm.Part
 	for _, part := range parts {
-		if part.Type == rulvar.PartRaw {
+		if part.Type == llm.PartRaw {
 			if found := readOrder(part.Block); found != nil {
 				o = found
 				continue
@@ -92,16 +92,16 @@ func Restore(parts []rulvar.Part) ([]rulvar.Part, map[string]string) {
 	return rest, nil
 }
 
-func (o *Order) apply(parts []rulvar.Part) (out []rulvar.Part, ids map[string]string, ok bool) {
-	var raws, calls []rulvar.Part
+func (o *Order) apply(parts []llm.Part) (out []llm.Part, ids map[string]string, ok bool) {
+	var raws, calls []llm.Part
 	text := ""
 	for _, part := range parts {
 		switch part.Type {
-		case rulvar.PartRaw:
+		case llm.PartRaw:
 			raws = append(raws, part)
-		case rulvar.PartToolCall:
+		case llm.PartToolCall:
 			calls = append(calls, part)
-		case rulvar.PartText:
+		case llm.PartText:
 			text += part.Text
 		default:
 			return nil, nil, false
@@ -118,7 +118,7 @@ func (o *Order) apply(parts []rulvar.Part) (out []rulvar.Part, ids map[string]st
 			}
 			out, calls = append(out, calls[0]), calls[1:]
 		case s.Kind == SpotText && 0 < s.Bytes && s.Bytes <= len(text):
-			out, text = append(out, rulvar.TextPart(text[:s.Bytes])), text[s.Bytes:]
+			out, text = append(out, llm.TextPart(text[:s.Bytes])), text[s.Bytes:]
 		default:
 			return nil, nil, false
 		}
