@@ -16,19 +16,29 @@ import (
 // toolset that differs. It is made by [AttestToolset] and travels as JSON.
 type ToolsetAttestation struct {
 	// Hash is the toolset hash.
-	Hash string `json:"hash"`
+	Hash string
 	// Tools maps a tool's name to its contract hash. It serves the message of
 	// a refusal; Hash decides.
-	Tools map[string]string `json:"tools,omitempty"`
+	Tools map[string]string
 	// AuthorityHash is the sha256 over the sorted authority records. Empty
-	// skips the authority check.
-	AuthorityHash string `json:"authorityHash,omitempty"`
-	// Authority maps a tool's name to its record, for the message.
-	Authority map[string]ToolAuthority `json:"authority,omitempty"`
+	// skips the authority check. The records themselves stand in the JSON, for the
+	// message of a refusal and for who reviews a pin.
+	AuthorityHash string
+
+	// authority maps a tool's name to its record, for the message.
+	authority map[string]toolAuthority
 }
 
-// ToolAuthority is what a tool may do.
-type ToolAuthority struct {
+// attestationJSON is an attestation as it travels.
+type attestationJSON struct {
+	Hash          string                   `json:"hash"`
+	Tools         map[string]string        `json:"tools,omitempty"`
+	AuthorityHash string                   `json:"authorityHash,omitempty"`
+	Authority     map[string]toolAuthority `json:"authority,omitempty"`
+}
+
+// toolAuthority is what a tool may do.
+type toolAuthority struct {
 	Contract      string       `json:"contract"`
 	NeedsApproval bool         `json:"needsApproval"`
 	Executor      ExecutorKind `json:"executor"`
@@ -42,18 +52,18 @@ func AttestToolset(tools []*Tool) ToolsetAttestation {
 	a := ToolsetAttestation{
 		Hash:      ToolsetHash(tools),
 		Tools:     make(map[string]string, len(tools)),
-		Authority: make(map[string]ToolAuthority, len(tools)),
+		authority: make(map[string]toolAuthority, len(tools)),
 	}
 	for _, t := range tools {
 		a.Tools[t.cfg.Name] = t.hash
-		a.Authority[t.cfg.Name] = t.authority()
+		a.authority[t.cfg.Name] = t.authority()
 	}
 	a.AuthorityHash = jcs.Sum(appendAuthority(nil, tools))
 	return a
 }
 
-func (t *Tool) authority() ToolAuthority {
-	r := ToolAuthority{Contract: t.hash, NeedsApproval: t.cfg.NeedsApproval, Executor: t.cfg.Executor, Risk: t.cfg.Risk}
+func (t *Tool) authority() toolAuthority {
+	r := toolAuthority{Contract: t.hash, NeedsApproval: t.cfg.NeedsApproval, Executor: t.cfg.Executor, Risk: t.cfg.Risk}
 	if t.cfg.ExecutorSpec != nil {
 		r.ExecutorSpec = jcs.Sum(t.cfg.ExecutorSpec)
 	}
@@ -100,7 +110,7 @@ func (a *ToolsetAttestation) Validate() error {
 			return refuse("tools."+name, "want a tool name and 64 lower-case hex digits")
 		}
 	}
-	for name, r := range a.Authority {
+	for name, r := range a.authority {
 		switch {
 		case !toolNamePattern.MatchString(name):
 			return refuse("authority."+name, "not a tool name")
@@ -115,17 +125,23 @@ func (a *ToolsetAttestation) Validate() error {
 	return nil
 }
 
+// MarshalJSON writes the attestation with the authority records of its tools:
+//
+//	{"hash":…,"tools":{…},"authorityHash":…,"authority":{"deploy":{"contract":…,"needsApproval":true,"executor":"inprocess","risk":"execute"}}}
+func (a ToolsetAttestation) MarshalJSON() ([]byte, error) {
+	return json.Marshal(attestationJSON{a.Hash, a.Tools, a.AuthorityHash, a.authority})
+}
+
 // UnmarshalJSON reads an attestation and refuses one whose shape is wrong.
 func (a *ToolsetAttestation) UnmarshalJSON(data []byte) error {
 	if err := checkAttestationMembers(data); err != nil {
 		return err
 	}
-	type plain ToolsetAttestation
-	var p plain
+	var p attestationJSON
 	if err := json.Unmarshal(data, &p); err != nil {
 		return errs.Wrap(errs.Config, "attestation", "", "wrong shape", err)
 	}
-	*a = ToolsetAttestation(p)
+	*a = ToolsetAttestation{p.Hash, p.Tools, p.AuthorityHash, p.Authority}
 	return a.Validate()
 }
 
@@ -196,11 +212,11 @@ func (a *ToolsetAttestation) contractDiff(now ToolsetAttestation) string {
 }
 
 func (a *ToolsetAttestation) authorityDiff(now ToolsetAttestation) string {
-	if len(a.Authority) == 0 {
+	if len(a.authority) == 0 {
 		return ""
 	}
-	return diffText(a.Authority, now.Authority, func(name string) string {
-		was, is := a.Authority[name], now.Authority[name]
+	return diffText(a.authority, now.authority, func(name string) string {
+		was, is := a.authority[name], now.authority[name]
 		var fields []string
 		for _, f := range []struct {
 			name string

@@ -44,24 +44,25 @@ type Escalation struct {
 	// Kind is scope_bigger, scope_different or blocked_with_evidence.
 	Kind       string `json:"kind"`
 	ScopeDelta string `json:"scopeDelta"`
-	// RevisedEstimate is what the agent believes that the task takes.
-	RevisedEstimate       EscalationCost    `json:"revisedEstimate"`
+	// RevisedEstimate is what the agent believes that the task takes, in US
+	// dollars and requests.
+	RevisedEstimate struct {
+		USD   float64 `json:"usd"`
+		Turns float64 `json:"turns"`
+	} `json:"revisedEstimate"`
 	Blockers              []string          `json:"blockers,omitempty"`
 	ProposedDecomposition []json.RawMessage `json:"proposedDecomposition,omitempty"`
-	// CostToDate is what the agent has taken.
-	CostToDate EscalationCost `json:"costToDate"`
-	Salvage    struct {
+	// CostToDate is what the agent has taken, in the same units.
+	CostToDate struct {
+		USD   float64 `json:"usd"`
+		Turns float64 `json:"turns"`
+	} `json:"costToDate"`
+	Salvage struct {
 		TranscriptRef string          `json:"transcriptRef"`
 		Artifacts     json.RawMessage `json:"artifacts,omitempty"`
 	} `json:"salvage"`
 	// Decision is what somebody has decided, under flavor "B".
 	Decision *EscalationDecision `json:"decision,omitempty"`
-}
-
-// EscalationCost is a cost in US dollars and requests.
-type EscalationCost struct {
-	USD   float64 `json:"usd"`
-	Turns float64 `json:"turns"`
 }
 
 const (
@@ -259,7 +260,7 @@ func (a *agentRun) salvaged(report json.RawMessage, transcriptRef string) (json.
 	if err != nil {
 		return nil, err
 	}
-	r.CostToDate = EscalationCost{USD: a.costUSD(), Turns: float64(a.state.Turns)}
+	r.CostToDate.USD, r.CostToDate.Turns = a.costUSD(), float64(a.state.Turns)
 	r.Salvage.TranscriptRef = transcriptRef
 	return marshalJSON(r)
 }

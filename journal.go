@@ -25,6 +25,10 @@ type RunLock = journal.RunLock
 // [Engine.SweepTrees] knows the worktrees of this store's runs from others'.
 // Without it, and behind a wrapper that does not pass it on, the sweep leaves
 // each tree that no journal of the store proves to be done with.
+//
+// A store that can delete runs has the method Delete of package storekit's
+// RunDeleter. [FileStore] and [MemoryStore] have it; without it
+// [Engine.DeleteRun] refuses.
 type JournalStore interface {
 	// AppendAll writes entries as the run's next records, in one durable step,
 	// and gives each its Seq. Without the run's lock only records that close

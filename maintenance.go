@@ -13,17 +13,6 @@ import (
 	"github.com/rulvar/rulvar-go/internal/journal"
 )
 
-// RunDeleter is a [JournalStore] that can also delete runs. [FileStore] and
-// [MemoryStore] are.
-type RunDeleter interface {
-	// Delete removes a run: its blobs, then its journal, then its metadata and
-	// its lock, so that a run whose removal was cut short is still listed and
-	// can be deleted again. lock is the run's, which Delete gives back; without
-	// one Delete takes it, an [ErrLeaseHeld] while somebody holds it. A run
-	// that does not exist is no error.
-	Delete(ctx context.Context, runID string, lock *RunLock) error
-}
-
 // The statuses of a run whose making or removal is under way, or was cut
 // short. Such a run is listed and cannot be resumed; [Engine.DeleteRun]
 // removes what is left of it.
@@ -81,7 +70,7 @@ func refuseUnfinished(op, runID string, meta *RunMeta) error {
 
 // DeleteRun removes a run with everything that belongs to it, also one that
 // cannot be read. It is refused with an [ErrLeaseHeld] while a segment works
-// on the run, and with an [ErrConfig] by a store that is no [RunDeleter]. A
+// on the run, and with an [ErrConfig] by a store that has no method Delete. A
 // run that does not exist is no error.
 //
 // The run is marked as one that goes, then its blobs, its journal, its
@@ -90,9 +79,9 @@ func refuseUnfinished(op, runID string, meta *RunMeta) error {
 // removes.
 func (e *Engine) DeleteRun(ctx context.Context, runID string) error {
 	const op = "DeleteRun"
-	store, ok := e.store.(RunDeleter)
+	store, ok := e.store.(journal.RunDeleter)
 	if !ok {
-		return errs.New(errs.Config, op, runID, "the store cannot delete runs: it is no RunDeleter")
+		return errs.New(errs.Config, op, runID, "the store cannot delete runs: it has no method Delete, see storekit.RunDeleter")
 	}
 	lock, err := e.store.Lock(ctx, runID, owner()+" "+op)
 	if err != nil {

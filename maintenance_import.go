@@ -62,7 +62,7 @@ func (e *Engine) holdNew(ctx context.Context, runID string) (*RunLock, error) {
 		if err == nil && !left {
 			return lock, nil
 		}
-		store, ok := e.store.(RunDeleter)
+		store, ok := e.store.(journal.RunDeleter)
 		if err == nil && (!ok || try > 0) {
 			err = errs.New(errs.Config, opImport, runID, "an import of this run was cut short, and the store cannot remove what it left")
 		}
@@ -131,7 +131,7 @@ func (e *Engine) putRun(ctx context.Context, p *journal.Portable, lock *RunLock)
 // undoImport removes what an import has written, or else gives up the lock:
 // what it leaves bears the mark.
 func (e *Engine) undoImport(ctx context.Context, runID string, lock *RunLock) error {
-	if store, ok := e.store.(RunDeleter); ok {
+	if store, ok := e.store.(journal.RunDeleter); ok {
 		return store.Delete(context.WithoutCancel(ctx), runID, lock)
 	}
 	return lock.Release()

@@ -22,13 +22,13 @@ type ShellLint struct {
 	Message string `json:"message"`
 }
 
-// LintShellRules looks for rules that do more or less than they seem to. An
-// empty result does not make a policy safe; it has no plain mistakes.
-func LintShellRules(rules ShellRules) []ShellLint {
+// Lint looks for rules that do more or less than they seem to. An empty result
+// does not make a policy safe; it has no plain mistakes.
+func (r ShellRules) Lint() []ShellLint {
 	l := &shellLinter{}
-	deny := l.compile("deny", rules.Deny)
-	ask := l.compile("ask", rules.Ask)
-	allow := l.compile("allow", rules.Allow)
+	deny := l.compile("deny", r.Deny)
+	ask := l.compile("ask", r.Ask)
+	allow := l.compile("allow", r.Allow)
 	l.misses("deny", deny)
 	l.misses("ask", ask)
 	for i, p := range allow {
@@ -42,7 +42,7 @@ func LintShellRules(rules ShellRules) []ShellLint {
 	l.covered("deny", deny, nil, "")
 	l.covered("ask", ask, deny, "deny")
 	l.covered("allow", allow, append(append([]*argv.Pattern(nil), deny...), ask...), "deny or ask")
-	for i, name := range rules.AllowEnv {
+	for i, name := range r.AllowEnv {
 		switch {
 		case !argv.IsName(name):
 			l.add("allowEnv", i, name, "error", "it is no name of an environment variable")

@@ -92,7 +92,7 @@ func TestMatchShellCommand(t *testing.T) {
 	}
 }
 
-func TestCompileShellRulesErrors(t *testing.T) {
+func TestShellRulesCompileErrors(t *testing.T) {
 	for name, row := range map[string]struct {
 		rules rulvar.ShellRules
 		path  string
@@ -103,7 +103,7 @@ func TestCompileShellRulesErrors(t *testing.T) {
 		"allow env": {rulvar.ShellRules{AllowEnv: []string{"CI", "A=1"}}, "allowEnv[1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := rulvar.CompileShellRules(row.rules)
+			_, err := row.rules.Compile()
 			require.ErrorIs(t, err, errs.Config)
 			require.Contains(t, err.Error(), row.path)
 		})
@@ -173,17 +173,19 @@ func shellRender(e rulvar.ShellExplanation) string {
 	return b.String()
 }
 
-func TestLintShellRules(t *testing.T) {
-	require.Empty(t, rulvar.LintShellRules(rulvar.ShellRules{
+func TestShellRulesLint(t *testing.T) {
+	clean := rulvar.ShellRules{
 		Deny: []string{"rm **", "** > /etc/passwd"}, Ask: []string{"git push **"}, Allow: []string{"ls **", "git status **", "bash ok.sh", "go test ** > *", "sh -c 'echo x'"}, AllowEnv: []string{"CI"},
-	}))
+	}
+	require.Empty(t, clean.Lint())
 	var got []string
-	for _, l := range rulvar.LintShellRules(rulvar.ShellRules{
+	mistaken := rulvar.ShellRules{
 		Deny:     []string{"rm -rf", "** x", "rm **", "rm -f **"},
 		Ask:      []string{"rm -r **", "sudo *"},
 		Allow:    []string{"**", "env **", "sh -c *", "git **", "git -C * status", "python3 *", "find **", "ls *", "ls **", "rm x", "ls x", "sh"},
 		AllowEnv: []string{"PATH", "LD_PRELOAD", "A-B", "CI"},
-	}) {
+	}
+	for _, l := range mistaken.Lint() {
 		got = append(got, fmt.Sprintf("%s[%d] %s: %s", l.Table, l.Index, l.Pattern, l.Kind))
 		require.NotEmpty(t, l.Message)
 	}
@@ -311,7 +313,7 @@ func FuzzMatchShellCommand(f *testing.F) {
 		rules := rulvar.ShellRules{Deny: []string{deny}, Allow: []string{allow}}
 		verdict := rulvar.MatchShellCommand(text, rules)
 		require.Equal(t, verdict, rulvar.ExplainShellCommand(text, rules).Verdict)
-		if _, err := rulvar.CompileShellRules(rules); err != nil {
+		if _, err := rules.Compile(); err != nil {
 			require.Equal(t, rulvar.VerdictAsk, verdict)
 		}
 	})
@@ -332,7 +334,7 @@ func BenchmarkShellMatch(b *testing.B) {
 			{"all", rulvar.ShellRules{Deny: []string{"rm **", "git push --force **"}, Ask: []string{"git push **"}, Allow: []string{"npm test", "npm run **", "git commit **", "cd *", "tee *", "echo **"}}},
 		} {
 			b.Run(c.name+"/"+r.name, func(b *testing.B) {
-				m, err := rulvar.CompileShellRules(r.rules)
+				m, err := r.rules.Compile()
 				require.NoError(b, err)
 				b.ReportAllocs()
 				for b.Loop() {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	rulvar "github.com/rulvar/rulvar-go"
+	"github.com/rulvar/rulvar-go/storekit"
 )
 
 // The store suites are for who writes a store of their own. Each obligation is
@@ -42,7 +43,7 @@ type underTest struct {
 
 // RunJournalStoreSuite holds a store to what is asked of a journal store:
 // records and metadata, who may write them, and, where it is a
-// [rulvar.RunDeleter], how runs are deleted. open returns an empty store, anew
+// [storekit.RunDeleter], how runs are deleted. open returns an empty store, anew
 // for each subtest; it closes it in a cleanup. With a [Second] the suite also
 // sees what two processes see of each other; a store that lives in one
 // process has none.
@@ -196,11 +197,11 @@ func (u *underTest) needsOther() {
 }
 
 // deleter skips what only a store that deletes is asked for.
-func (u *underTest) deleter() rulvar.RunDeleter {
+func (u *underTest) deleter() storekit.RunDeleter {
 	u.Helper()
-	d, ok := u.s.(rulvar.RunDeleter)
+	d, ok := u.s.(storekit.RunDeleter)
 	if !ok {
-		u.Skip("the store is no RunDeleter")
+		u.Skip("the store is no storekit.RunDeleter")
 	}
 	return d
 }

@@ -16,7 +16,7 @@ var metaObligations = []obligation{
 	{"list-runs", runsAreListed},
 }
 
-// deleteObligations are what is asked of a store that is a RunDeleter.
+// deleteObligations are what is asked of a store that is a [storekit.RunDeleter].
 var deleteObligations = []obligation{
 	{"delete", deleteRemovesARun},
 	{"delete-needs-the-lock", deleteNeedsTheLock},

@@ -129,7 +129,7 @@ func unsafeNamesAreRefused(u *underTest) {
 		_, _, err := u.s.Load(u.ctx, name, -1)
 		return err
 	})
-	if d, ok := u.s.(rulvar.RunDeleter); ok {
+	if d, ok := u.s.(storekit.RunDeleter); ok {
 		u.refusedNames("Delete", badRunIDs, func(name string) error { return d.Delete(u.ctx, name, nil) })
 	}
 	u.release(l)

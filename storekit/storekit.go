@@ -37,6 +37,11 @@ type Batch = journal.Batch
 // the file store's lock file.
 type Holder = journal.Holder
 
+// RunDeleter is a journal store that can also delete runs; [rulvar.FileStore]
+// and [rulvar.MemoryStore] are. A store that has its method is asked by
+// Engine.DeleteRun and by an import that has to clear up.
+type RunDeleter = journal.RunDeleter
+
 // NewBatch checks a run's next entries and encodes what is known of them
 // before the journal's tail is: Mint numbers them, Acknowledge tells the
 // entries, when their lines are durable, what they have become. A run id or an

@@ -60,7 +60,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	if *lint {
 		return printLint(out, rules)
 	}
-	matcher, err := rulvar.CompileShellRules(rules)
+	matcher, err := rules.Compile()
 	if err != nil {
 		fmt.Fprintln(errs, err)
 		return 3
@@ -138,7 +138,7 @@ func visible(s string) string {
 }
 
 func printLint(out io.Writer, rules rulvar.ShellRules) int {
-	found := rulvar.LintShellRules(rules)
+	found := rules.Lint()
 	for _, l := range found {
 		fmt.Fprintf(out, "%s[%d] %s: %s: %s\n", l.Table, l.Index, l.Pattern, l.Kind, l.Message)
 	}
