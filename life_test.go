@@ -158,12 +158,21 @@ func (s *toldStore) AppendAll(ctx context.Context, runID string, entries []*rulv
 	var words []string
 	l.mu.Lock()
 	for _, en := range entries {
-		l.told.lines[en.Seq] = string(en.Raw)
+		l.told.lines[en.Seq] = lineOf(en)
 		words = append(words, pointWord(en))
 	}
 	l.mu.Unlock()
 	l.reach("append:" + strings.Join(words, "+") + ":after")
 	return nil
+}
+
+// lineOf is the line of an entry, as a store writes it.
+func lineOf(en *rulvar.Entry) string {
+	text, err := en.AppendLine(nil)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 func pointWord(en *rulvar.Entry) string {

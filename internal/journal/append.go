@@ -4,8 +4,8 @@ import "context"
 
 // Append writes one entry and returns when it is durable. It mints e.Seq, the
 // next above the journal's tail, which it finds in the file: another process
-// may have appended. e.Seq and e.Raw are set when the entry is durable, and
-// untouched by a failure. An entry with At or Raw brings its own sequence
+// may have appended. e.Seq is set when the entry is durable, and untouched
+// by a failure. An entry with At or Raw brings its own sequence
 // number, which must be above the tail (journal_order_violation).
 //
 // lock is the run's lock. Without it only resolutions, abandons and
@@ -29,11 +29,11 @@ func (s *FileStore) Append(ctx context.Context, runID string, e *Entry, lock *Ru
 // whose Ref is &r.Seq, with r earlier in the same batch, refers to r.
 func (s *FileStore) AppendAll(ctx context.Context, runID string, entries []*Entry, lock *RunLock) error {
 	const op = "append"
-	b, err := NewBatch(runID, entries)
+	b, err := newBatch(runID, entries, s.tailOf(runID))
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	q := newRequest(ctx, b)
+	q := &request{Batch: b, ctx: ctx}
 	if lock != nil || !b.MayUnlocked() {
 		done, err := s.holdFor(op, runID, lock)
 		if err != nil {
@@ -44,7 +44,9 @@ func (s *FileStore) AppendAll(ctx context.Context, runID string, entries []*Entr
 	}
 	r := s.use(runID)
 	defer s.drop(r)
-	return r.submit(q)
+	err = r.submit(q)
+	b.free()
+	return err
 }
 
 // request is one call of AppendAll.
@@ -53,10 +55,7 @@ type request struct {
 	ctx    context.Context
 	create bool // the journal may be made
 	err    error
-	done   chan struct{} // closed when err stands
-	lead   chan struct{} // receives when this call is to write for all
-}
-
-func newRequest(ctx context.Context, b *Batch) *request {
-	return &request{Batch: b, ctx: ctx, done: make(chan struct{}), lead: make(chan struct{}, 1)}
+	// Of a call that waits for the one that writes; nil otherwise.
+	done chan struct{} // closed when err stands
+	lead chan struct{} // receives when this call is to write for all
 }

@@ -75,12 +75,13 @@ func TestSyncEvery(t *testing.T) {
 }
 
 // TestPollReadsNothing: looking again at a run where nothing happened opens no
-// file.
+// file, or the journal alone while a segment works on it.
 func TestPollReadsNothing(t *testing.T) {
 	disk := faultfs.New()
 	s := open(t, "/d", &journal.FileOptions{FS: disk})
 	l := started(t, s, "r1", 3)
 	require.NoError(t, s.PutMeta(t.Context(), &journal.Meta{RunID: "r1", Status: "running"}, l))
+	require.NoError(t, l.Release())
 	require.Equal(t, []int64{0, 1, 2}, loaded(t, s, "r1", -1))
 	before := disk.Count(faultfs.Open)
 	meta, entries, err := s.Load(t.Context(), "r1", 2)
@@ -89,6 +90,7 @@ func TestPollReadsNothing(t *testing.T) {
 	require.Equal(t, "running", meta.Status)
 	require.Equal(t, before, disk.Count(faultfs.Open))
 
+	l = lock(t, s, "r1")
 	other := open(t, "/d", &journal.FileOptions{FS: disk})
 	require.NoError(t, other.Append(t.Context(), "r1", resolution(0, `1`), nil))
 	require.Equal(t, []int64{3}, loaded(t, s, "r1", 2), "what another store appends is seen")

@@ -21,7 +21,23 @@ import (
 const (
 	line9  = `{"hashVersion":2,"seq":9,"scope":"","key":"","ordinal":0,"kind":"step","status":"running"}`
 	line9b = `{"hashVersion":2,"seq":10,"scope":"","key":"","ordinal":0,"kind":"step","status":"running"}`
+	line2  = `{"hashVersion":2,"seq":2,"scope":"","key":"","ordinal":0,"kind":"step","status":"running"}`
 )
+
+// atBlock is a beginning of line, with a long value, that ends where a block
+// of the disk does in a journal that begins with first.
+func atBlock(first, line string) string {
+	return (line[:len(line)-1] + `,"value":"` + strings.Repeat("x", 512))[:512-len(first)]
+}
+
+// lineOf is the line of an entry, as a store writes it.
+func lineOf(e *journal.Entry) string {
+	text, err := e.AppendLine(nil)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
 
 func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
@@ -79,7 +95,17 @@ func TestEndOfJournal(t *testing.T) {
 		"torn in a rune":                {line9[:30] + "\xe2\x82", []int64{1}, "", true},
 		"torn after a backslash":        {line9[:30] + "\\", []int64{1}, "", true},
 		"one byte":                      {"{", []int64{1}, "", true},
-		"torn, newlines written ahead":  {line9[:40] + "\n\n\n\n", []int64{1}, "", true},
+		"torn, newlines written ahead":  {atBlock(first, line9) + "\n\n\n\n", []int64{1}, "", true},
+		"cut, newlines written ahead":   {line9[:40] + "\n\n\n\n", []int64{1}, "", true},
+		"an open quote, padding behind": {strings.Replace(line9, `"kind"`, `"kind`, 1) + "\n\n\n\n", nil, "", false},
+		"a block is missing":            {atBlock(first, line9) + strings.Repeat("\n", 512) + "x\n" + line9b + "\n", []int64{1}, "", true},
+		"a zero block":                  {atBlock(first, line9) + strings.Repeat("\x00", 512) + "x\n" + line9b + "\n", []int64{1}, "", true},
+		"less than a block is missing":  {atBlock(first, line9) + strings.Repeat("\n", 511) + "x\n" + line9b + "\n", nil, "", false},
+		"the first block is missing":    {strings.Repeat("\n", 512-len(first)) + `"x":1}` + "\n" + line9b + "\n", []int64{1}, "", true},
+		"the first line is missing":     {strings.Repeat("\n", 512-len(first)) + line9b + "\n", []int64{1}, "", true},
+		"the next line behind a gap":    {strings.Repeat("\n", 512-len(first)) + line2 + "\n", []int64{1, 2}, strings.Repeat("\n", 512-len(first)) + line2 + "\n", false},
+		"appended behind padding":       {strings.Repeat("\n", 519-len(first)) + line9b + "\n", []int64{1, 10}, strings.Repeat("\n", 519-len(first)) + line9b + "\n", false},
+		"damaged behind padding":        {strings.Repeat("\n", 519-len(first)) + `"x":1}` + "\n" + line9b + "\n", nil, "", false},
 		"torn with one newline":         {line9[:40] + "\n", nil, "", false},
 		"zero bytes to the end":         {zeros, []int64{1}, "", true},
 		"torn, zero bytes to the end":   {line9[:40] + zeros, []int64{1}, "", true},
@@ -124,7 +150,7 @@ func TestEndOfJournal(t *testing.T) {
 			require.Equal(t, c.want, seqs(entries))
 			require.Equal(t, first+c.tail, string(fileText(t, disk)), "reading repairs nothing")
 			require.NoError(t, s.Append(t.Context(), "r1", next, l))
-			require.Equal(t, first+c.left+string(next.Raw)+"\n", strings.TrimRight(string(fileText(t, disk)), "\n")+"\n")
+			require.Equal(t, first+c.left+lineOf(next)+"\n", strings.TrimRight(string(fileText(t, disk)), "\n")+"\n")
 			want := append(c.want, c.want[len(c.want)-1]+1)
 			require.Equal(t, want, loaded(t, s, "r1", -1))
 			require.Equal(t, want[len(want)-1:], loaded(t, s, "r1", c.want[len(c.want)-1]))

@@ -13,11 +13,13 @@
 //
 // The promises rest on these assumptions: fsync and rename do what POSIX says,
 // the file system is a local one with flock, and only programs that take the
-// same locks write to the directory. A power cut may leave a beginning of the
-// last write, or zero bytes in the place of some of its blocks; where one
-// write held several entries and the disk kept a later and lost an earlier
-// block of it, the journal is refused rather than shortened. There are no
-// checksums in the format: a byte that changed within a string is not noticed.
+// same locks write to the directory. A power cut may leave any of the blocks,
+// of 512 bytes, of the last write, which was not acknowledged: the journal then
+// ends before the first entry of it that is not whole. There are no checksums
+// in the format: a byte that changed within a string is not noticed.
+//
+// While a run is locked its journal ends in newlines written ahead, which are
+// taken back at the release and cost no reader anything; see padding.go.
 //
 // # What a call costs
 //
@@ -33,7 +35,8 @@
 //	Delete                  1, and 1 where there are blobs
 //	DeleteBlob              1
 //	Load, Get, List,
-//	ListRuns, Lock          0
+//	ListRuns, Lock,
+//	Release                 0
 //
 // # Locks
 //

@@ -77,10 +77,9 @@ type Entry struct {
 	// not stored.
 	At *int64
 
-	// Raw is the line as it was loaded, or as the store wrote it, without its
-	// newline; nil for an entry that was made here and not yet appended.
-	// Unknown members survive in it. An entry whose Raw is set is written as
-	// that text, with the sequence number that stands there.
+	// Raw is the line as it was loaded, without its newline; nil for an entry
+	// that was made here. Unknown members survive in it. An entry whose Raw is
+	// set is written as that text, with the sequence number that stands there.
 	Raw json.RawMessage
 }
 

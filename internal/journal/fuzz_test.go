@@ -136,7 +136,7 @@ func FuzzLoad(f *testing.F) {
 				t.Fatalf("%s\n%s", e.Raw, after[i].Raw)
 			}
 		}
-		if !bytes.Equal(next.Raw, after[len(before)].Raw) {
+		if string(after[len(before)].Raw) != lineOf(next) {
 			t.Fatalf("%s\n%s", next.Raw, after[len(before)].Raw)
 		}
 	})

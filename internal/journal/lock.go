@@ -179,6 +179,7 @@ func (s *FileStore) Lock(ctx context.Context, runID, owner string) (*RunLock, er
 	r := s.use(runID)
 	return NewRunLock(s, runID, h, func() error {
 		err := r.settle()
+		r.trim()
 		s.drop(r)
 		if err = errors.Join(err, f.Unlock(), f.Close()); err != nil {
 			return errs.Wrap(errs.JournalIntegrity, "release", s.lockPath(runID), "", err)

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"maps"
@@ -69,12 +68,13 @@ func (s *MemoryStore) AppendAll(ctx context.Context, runID string, entries []*En
 	if n := len(r.entries); n > 0 {
 		last = r.entries[n-1].Seq
 	}
-	if _, err := b.Mint(last); err != nil {
+	lines, err := b.Mint(last)
+	if err != nil {
 		return err
 	}
 	b.Acknowledge()
-	for _, e := range entries {
-		kept, err := ParseEntry(bytes.Clone(e.Raw)) // of its own, as if read from a file
+	for _, text := range lines {
+		kept, err := ParseEntry(text)
 		if err != nil {
 			return err
 		}

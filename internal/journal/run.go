@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
@@ -27,8 +28,12 @@ type run struct {
 	self    fs.FileInfo // of f, when it was opened: which file it is
 	pos     position
 	size    int64 // of the file behind pos
+	padded  bool  // what is behind pos are newlines written ahead
 	named   bool  // the file's name is durable
 	pending int   // appends since the last sync
+	buf     []byte
+
+	tail atomic.Int64 // the last number that this store wrote, for a guess
 }
 
 // use returns the run's state, which its last user drops.
@@ -38,10 +43,21 @@ func (s *FileStore) use(runID string) *run {
 	r := s.runs[runID]
 	if r == nil {
 		r = &run{s: s, id: runID, path: s.journalPath(runID), pos: origin()}
+		r.tail.Store(-1)
 		s.runs[runID] = r
 	}
 	r.refs++
 	return r
+}
+
+// tailOf guesses the number of a run's last entry.
+func (s *FileStore) tailOf(runID string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.runs[runID]; r != nil {
+		return r.tail.Load()
+	}
+	return -1
 }
 
 // drop ends a use.
@@ -67,6 +83,7 @@ func (r *run) submit(q *request) error {
 	r.mu.Lock()
 	r.queue = append(r.queue, q)
 	if r.busy {
+		q.done, q.lead = make(chan struct{}), make(chan struct{}, 1)
 		r.mu.Unlock()
 		select {
 		case <-q.done:
@@ -107,7 +124,9 @@ func (q *request) finish(err error) {
 	if q.err = err; err == nil {
 		q.Acknowledge()
 	}
-	close(q.done)
+	if q.done != nil {
+		close(q.done)
+	}
 }
 
 // write appends the batch under the append lock. It returns the requests that
@@ -128,53 +147,77 @@ func (r *run) write(batch []*request) ([]*request, error) {
 	if len(good) == 0 {
 		return nil, nil
 	}
-	if err := r.put(buf, count); err != nil {
+	if err := r.put(buf, count, pads(good)); err != nil {
 		return good, err
 	}
 	r.pos.end += int64(len(buf))
 	r.pos.lines += count
 	r.pos.lastSeq, r.pos.open = last, false
-	r.size = max(r.size, r.pos.end)
+	r.tail.Store(last)
 	return good, nil
 }
 
 // encode makes what is to be written of the requests that may be, and finishes
-// the others. The lines share one piece of memory.
+// the others.
 func (r *run) encode(batch []*request) (good []*request, buf []byte, count int, last int64) {
-	room := 1
-	for _, q := range batch {
-		room += q.room()
-	}
-	buf = make([]byte, 0, room)
-	if r.pos.open {
-		buf = append(buf, '\n')
-	}
 	last = r.pos.lastSeq
 	for _, q := range batch {
-		more, next, err := q.encode("append", buf, last)
+		next, err := q.place("append", last)
 		if err != nil {
 			q.finish(err)
 			continue
 		}
-		buf, last, count = more, next, count+len(q.lines)
+		last, count = next, count+len(q.lines)
 		good = append(good, q)
+	}
+	if len(good) == 1 && !r.pos.open {
+		return good, good[0].text, count, last
+	}
+	buf = r.buf[:0]
+	if r.pos.open {
+		buf = append(buf, '\n')
+	}
+	for _, q := range good {
+		buf = append(buf, q.text...)
+	}
+	if cap(buf) <= maxKept {
+		r.buf = buf
 	}
 	return good, buf, count, last
 }
 
+// pads reports whether a request comes from the holder of the run's lock, who
+// takes newlines written ahead back at the end.
+func pads(batch []*request) bool {
+	for _, q := range batch {
+		if q.create {
+			return true
+		}
+	}
+	return false
+}
+
 // put writes b at the tail and syncs it as the store is told to.
-func (r *run) put(b []byte, count int) error {
+func (r *run) put(b []byte, count int, ahead bool) error {
 	const op = "append"
+	end := r.pos.end + int64(len(b))
 	if err := writeAll(r.f, b, r.pos.end); err != nil {
 		if undo := r.f.Truncate(r.pos.end); undo != nil {
 			return r.s.kill(r.id, errs.Wrap(errs.JournalIntegrity, op, r.path, "the write failed and what it left could not be cut off", errors.Join(err, undo)))
 		}
-		r.size = r.pos.end
+		r.size, r.padded = r.pos.end, false
 		return errs.Wrap(errs.JournalIntegrity, op, r.path, "not written; the journal is as it was", err)
 	}
 	r.pending += count
 	every := max(r.s.opts.SyncEvery, 1)
-	if r.s.opts.SyncEvery < 0 || r.pending < every {
+	sync := r.s.opts.SyncEvery >= 0 && r.pending >= every
+	if end > r.size {
+		r.size, r.padded = end, false
+		if ahead && sync && every == 1 {
+			r.pad(end)
+		}
+	}
+	if !sync {
 		return nil
 	}
 	err := r.f.Sync()
@@ -272,7 +315,7 @@ func (r *run) open(batch []*request) error {
 	if err != nil {
 		return errs.Wrap(errs.JournalIntegrity, "append", r.path, "cannot tell which file is open", errors.Join(err, f.Close()))
 	}
-	r.f, r.self, r.pos, r.size, r.named, r.pending = f, self, origin(), 0, false, 0
+	r.f, r.self, r.pos, r.size, r.padded, r.named, r.pending = f, self, origin(), 0, false, false, 0
 	return nil
 }
 
@@ -289,7 +332,7 @@ func (r *run) close() error {
 // refresh finds the tail of the file of size bytes, reading what others have
 // appended, and repairs it.
 func (r *run) refresh(size int64) error {
-	if size == r.size && size == r.pos.end && r.pos.clean() {
+	if r.pos.clean() && size == r.size && (size == r.pos.end || r.ahead(size)) {
 		return nil
 	}
 	from := r.pos
@@ -306,7 +349,8 @@ func (r *run) refresh(size int64) error {
 	if err := from.consume(r.path, b, func(*Entry) {}); err != nil {
 		return err
 	}
-	r.pos, r.size = from, size
+	// What stands behind is blank: written ahead, by a process that died.
+	r.pos, r.size, r.padded = from, size, size > from.end && from.clean()
 	return r.repair()
 }
 
@@ -330,7 +374,7 @@ func (r *run) repair() error {
 	}
 	r.s.log.Warn("repaired the torn end of a journal", "run", r.id, "line", r.pos.lines, "lostBytes", r.pos.torn)
 	r.pos.torn, r.pos.glued = 0, -1
-	r.size = r.pos.end
+	r.size, r.padded = r.pos.end, false
 	return nil
 }
 
@@ -399,7 +443,7 @@ func (r *run) settle() error {
 func (r *run) remove() error {
 	r.file.Lock()
 	defer r.file.Unlock()
-	q := newRequest(context.Background(), nil)
+	q := &request{ctx: context.Background()}
 	if r.f == nil {
 		if _, err := r.s.fs.Stat(r.path); errors.Is(err, fs.ErrNotExist) {
 			return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
 )
@@ -152,9 +154,11 @@ const maxSeen = 4096
 // line and byte, a torn last line is left out. Metadata that cannot be read is
 // an error, not absent.
 //
-// Load takes no lock and changes nothing on disk. It may see entries whose
+// Load changes nothing on disk, and takes no lock but for a moment where what
+// it reads looks damaged, to read again what nobody writes to. It may see entries whose
 // Append has not returned. Looking again with after at the last entry costs
-// two stats while nothing was written, and a reading of what was written since
+// two stats while nothing was written, a look at two bytes more where a segment
+// is at work or died at it, and a reading of what was written since
 // otherwise.
 func (s *FileStore) Load(ctx context.Context, runID string, after int64) (*Meta, []*Entry, error) {
 	if err := admit(ctx, CheckRunID(runID)); err != nil {
@@ -173,7 +177,7 @@ func (s *FileStore) Load(ctx context.Context, runID string, after int64) (*Meta,
 	if err := s.loadMeta(runID, g); err != nil {
 		return nil, nil, err
 	}
-	entries, err := s.loadJournal(runID, g, after)
+	entries, err := s.loadJournal(ctx, runID, g, after)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -266,7 +270,7 @@ func (s *FileStore) readFile(path string, offset int64) ([]byte, fs.FileInfo, er
 }
 
 // loadJournal reads the entries above after, and brings g up to date.
-func (s *FileStore) loadJournal(runID string, g *glimpse, after int64) ([]*Entry, error) {
+func (s *FileStore) loadJournal(ctx context.Context, runID string, g *glimpse, after int64) ([]*Entry, error) {
 	path := s.journalPath(runID)
 	info, err := s.fs.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -278,7 +282,10 @@ func (s *FileStore) loadJournal(runID string, g *glimpse, after int64) ([]*Entry
 	}
 	known := g.info != nil && after >= g.pos.lastSeq
 	if known && s.unchanged(g.info, info) {
-		return nil, nil
+		same, err := s.stillAhead(path, g.pos, info.Size())
+		if same || err != nil {
+			return nil, err
+		}
 	}
 	pos := origin()
 	if known && g.pos.clean() && s.fs.SameFile(g.info, info) && info.Size() >= g.pos.end {
@@ -298,17 +305,83 @@ func (s *FileStore) loadJournal(runID string, g *glimpse, after int64) ([]*Entry
 	} else {
 		b = b[pos.end-from:]
 	}
-	var entries []*Entry
-	err = pos.consume(path, b, func(e *Entry) {
-		if e.Seq > after {
-			entries = append(entries, e)
+	entries, err := pos.above(after, path, b)
+	if err != nil || pos.gap {
+		if text, now, ok := s.readQuiet(ctx, path); ok {
+			pos, info = origin(), now
+			entries, err = pos.above(after, path, text)
 		}
-	})
+	}
 	if err != nil {
 		return nil, err
 	}
 	g.pos, g.info = pos, info
 	return entries, nil
+}
+
+// above is consume for who wants the entries above a number.
+func (p *position) above(after int64, file string, b []byte) (entries []*Entry, err error) {
+	err = p.consume(file, b, func(e *Entry) {
+		if e.Seq > after {
+			entries = append(entries, e)
+		}
+	})
+	return entries, err
+}
+
+// quietWait bounds how long a reader waits for the writers of a journal that
+// it finds damaged: each holds the append lock for one write and one sync.
+const quietWait = 10 * time.Second
+
+// readQuiet reads a journal while nobody writes to it. A reading beside a
+// write into newlines written ahead may find some of its bytes and not
+// others, and so what looks like damage. It reports false where the lock
+// cannot be had.
+func (s *FileStore) readQuiet(ctx context.Context, path string) ([]byte, fs.FileInfo, bool) {
+	ctx, cancel := context.WithTimeout(ctx, quietWait)
+	defer cancel()
+	f, err := s.fs.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, nil, false
+	}
+	defer func() { _ = f.Close() }() // which gives the lock back
+	for {
+		ok, err := f.TryLock()
+		if err != nil {
+			return nil, nil, false
+		}
+		if ok {
+			break
+		}
+		if pause(ctx, time.Millisecond) != nil {
+			return nil, nil, false
+		}
+	}
+	info, err := f.Stat()
+	if err != nil || !fits(info.Size()) {
+		return nil, nil, false
+	}
+	b, err := readAll(f, 0, info.Size())
+	return b, info, err == nil
+}
+
+// stillAhead reports whether a journal whose length and time have not changed
+// holds nothing new. Where newlines are written ahead, an entry changes
+// neither: times are coarser than appends.
+func (s *FileStore) stillAhead(path string, pos position, size int64) (bool, error) {
+	if size == pos.end || !pos.clean() {
+		return true, nil
+	}
+	f, err := s.fs.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return false, errs.Wrap(errs.JournalIntegrity, "load", path, "cannot read the journal", err)
+	}
+	b := make([]byte, min(2, size-pos.end))
+	n, err := f.ReadAt(b, pos.end)
+	if err = errors.Join(err, f.Close()); err != nil && !errors.Is(err, io.EOF) {
+		return false, errs.Wrap(errs.JournalIntegrity, "load", path, "cannot read the journal", err)
+	}
+	return newlines(b[:n]) == len(b), nil
 }
 
 // PutMeta replaces a run's metadata. The caller holds the run's lock. Members

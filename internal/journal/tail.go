@@ -17,13 +17,16 @@ type position struct {
 	// open: the last entry has no newline yet. It counts; the next append
 	// writes the newline first.
 	open bool
-	// torn is how many bytes behind end hold the beginning of an entry that
-	// was never finished. They count for nothing; the next append cuts them
-	// off.
+	// torn is how many bytes behind end, newlines at the file's end not
+	// counted, hold what was never finished. They count for nothing; the next
+	// append cuts them off.
 	torn int64
 	// glued is where the last line begins if it holds several entries, else
 	// -1. The next append separates them.
 	glued int64
+	// gap: an entry that is not the very next one stands behind blank lines.
+	// A reader that no writer waits for may have missed what stands there.
+	gap bool
 }
 
 // origin is the position before the first byte.
@@ -55,19 +58,24 @@ const block = 512 // the least that a disk writes whole
 // above the one before, and a ref that is not backwards.
 func (p *position) consume(file string, b []byte, emit func(*Entry)) error {
 	c := tailReader{position: p, file: file, b: b, base: p.end, emit: emit}
-	c.pool.bytes = len(b)
+	c.pool.bytes, c.gap = len(b), false
 	if c.base == 0 && bytes.HasPrefix(b, []byte("\ufeff")) {
 		return c.damage(1, 0, "the file begins with a byte order mark; remove it")
 	}
 	number := p.lines
 	for from := 0; from < len(b); {
+		if n := newlines(b[from:]); n > 0 { // blank, or written ahead
+			number += n
+			from += n
+			continue
+		}
 		number++
 		to, whole := len(b), false
 		if n := bytes.IndexByte(b[from:], '\n'); n >= 0 {
 			to, whole = from+n+1, true
 		}
 		if line := b[from:to]; !isBlank(line) {
-			if fail := c.line(line); fail != nil {
+			if fail := c.line(line, c.base+int64(from) > p.end, c.behindHole(from)); fail != nil {
 				return c.lastLine(from, to, number, fail)
 			}
 			p.end, p.lines, p.open = c.base+int64(to), number, !whole
@@ -87,8 +95,19 @@ type tailReader struct {
 	pool entryPool
 }
 
-// line reads one line that holds exactly one entry.
-func (c *tailReader) line(line []byte) *scanError {
+// behindHole reports whether b[from:] may stand behind blocks that a power cut
+// took from the beginning of a write: nothing but newlines, up to a block.
+func (c *tailReader) behindHole(from int) bool {
+	at := c.base + int64(from)
+	return at > c.end && at%block == 0 && newlines(c.b[c.end-c.base:from]) == from-int(c.end-c.base)
+}
+
+// line reads one line that holds exactly one entry. Behind a hole only the
+// very next entry counts: another one belongs to a write that lost its
+// beginning. (Who appends without knowing of newlines written ahead appends
+// behind them, where no block begins: see padded.) blank says that blank lines
+// stand before it.
+func (c *tailReader) line(line []byte, blank, hole bool) *scanError {
 	e := c.pool.next()
 	s := scanner{b: line}
 	if s.entry(e) {
@@ -102,7 +121,11 @@ func (c *tailReader) line(line []byte) *scanError {
 			s.stopAt(off, "the text is not UTF-8")
 		}
 	}
+	if s.fail == nil && hole && e.Seq != c.lastSeq+1 {
+		s.stopAt(0, "entries are missing before this one")
+	}
 	if s.fail == nil {
+		c.gap = c.gap || blank && e.Seq != c.lastSeq+1
 		s.fail = c.follow(e)
 	}
 	if s.fail == nil {
@@ -126,18 +149,22 @@ func (p *position) follow(e *Entry) *scanError {
 }
 
 // lastLine decides about the line b[from:to], which is not one whole entry:
-// repaired if it is the last one and torn or glued, damage otherwise.
+// repaired if what was written last begins in it and is torn or glued, damage
+// otherwise.
 func (c *tailReader) lastLine(from, to, number int, fail *scanError) error {
 	at := c.base + int64(from)
 	damaged := c.damage(number, at+int64(fail.off), fail.msg)
-	if !isBlank(c.b[to:]) {
-		return damaged
+	if c.behindHole(from) {
+		c.torn = int64(len(bytes.TrimRight(c.b[c.end-c.base:], "\n")))
+		return nil
 	}
 	line := c.b[from:to]
 	values, rest := wholeEntries(line)
-	exact := line[len(line)-1] == '\n' && to == len(c.b)
-	if len(rest) > 0 && !torn(rest, exact, c.base+int64(to-len(rest))) {
-		return damaged
+	if !isBlank(rest) || !isBlank(c.b[to:]) {
+		rest = c.b[to-len(rest):]
+		if !torn(rest, c.base+int64(len(c.b)-len(rest))) {
+			return damaged
+		}
 	}
 	for _, e := range values {
 		if fail := c.follow(e); fail != nil {
@@ -146,14 +173,14 @@ func (c *tailReader) lastLine(from, to, number int, fail *scanError) error {
 		c.emit(e)
 	}
 	if len(values) > 0 {
-		last := bytes.TrimRight(line[:len(line)-len(rest)], " \t\r\n")
+		last := bytes.TrimRight(c.b[from:len(c.b)-len(rest)], " \t\r\n")
 		c.end, c.lines, c.open = at+int64(len(last)), number, true
 	}
 	if len(values) > 1 {
 		c.glued = at
 	}
 	if len(rest) > 0 {
-		c.torn = c.base + int64(len(c.b)) - c.end
+		c.torn = int64(len(bytes.TrimRight(c.b[c.end-c.base:], "\n")))
 	}
 	return nil
 }
@@ -175,43 +202,57 @@ func wholeEntries(line []byte) (values []*Entry, rest []byte) {
 	return values, rest
 }
 
-// torn reports whether text, which begins at byte at of the journal and runs
-// to the end of its last line, is what an interrupted write leaves. exact says
-// that one newline and nothing else follows.
-func torn(text []byte, exact bool, at int64) bool {
-	s := scanner{b: bytes.TrimRight(text, "\n")}
-	if !exact && s.byte('{') {
-		s.i = 0
-		var e Entry
-		if !s.entry(&e) && s.fail.short {
-			return true
+// torn reports whether text, which begins at byte at of the journal and runs to
+// its end, is what an interrupted write leaves: the proper beginning of an
+// entry, and nothing behind it or blocks that never reached the disk, which
+// hold zero bytes or the newlines that were written ahead. Behind the first
+// such block anything may stand. A text with one newline behind it was written
+// whole and is damaged, and so is one that ends as a whole entry does, unless a
+// block ends there.
+func torn(text []byte, at int64) bool {
+	cut := bytes.IndexAny(text, "\n\x00")
+	if cut < 0 {
+		return beginning(text)
+	}
+	to, zeros := cut, 0 // where the run of them ends, and the last zero in it
+	for ; to < len(text) && (text[to] == '\n' || text[to] == 0); to++ {
+		if text[to] == 0 {
+			zeros = to + 1
 		}
 	}
-	return lostBlocks(text, at)
+	aligned := func(i int) bool { return (at+int64(i))%block == 0 }
+	switch {
+	case zeros == len(text):
+		return true // the length reached the disk before the bytes
+	case zeros == 0 && to == len(text) && cut > 0 && !aligned(cut) && text[cut-1] != '}':
+		return to-cut > 1 && beginning(text[:cut]) // a write stopped between blocks
+	case cut > 0 && !aligned(cut), to < len(text) && !aligned(to):
+		return false
+	case zeros > 0:
+		return aligned(zeros)
+	}
+	return to-cut > 1 && beginning(text[:cut])
 }
 
-// lostBlocks reports whether zero bytes stand in text where a disk lost whole
-// blocks: each run of them runs to the file's end, or begins at a block or
-// with the text and ends at a block.
-func lostBlocks(text []byte, at int64) bool {
-	found := false
-	for i := 0; i < len(text); {
-		n := bytes.IndexByte(text[i:], 0)
-		if n < 0 {
-			break
-		}
-		from := i + n
-		to := from
-		for to < len(text) && text[to] == 0 {
-			to++
-		}
-		aligned := (from == 0 || (at+int64(from))%block == 0) && (at+int64(to))%block == 0
-		if to < len(text) && !aligned {
-			return false
-		}
-		found, i = true, to
+// beginning reports whether text is the proper beginning of an entry.
+func beginning(text []byte) bool {
+	s := scanner{b: text}
+	if !s.byte('{') {
+		return false
 	}
-	return found
+	s.i = 0
+	var e Entry
+	return !s.entry(&e) && s.fail.short
+}
+
+// newlines counts the newlines at the head of b.
+func newlines(b []byte) int {
+	for i, c := range b {
+		if c != '\n' {
+			return i
+		}
+	}
+	return len(b)
 }
 
 func isBlank(b []byte) bool { return len(bytes.TrimLeft(b, " \t\r\n")) == 0 }

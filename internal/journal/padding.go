@@ -1,0 +1,71 @@
+package journal
+
+import "bytes"
+
+// While a run is worked on, its journal is kept longer than its text:
+// newlines are written ahead, which every reader of JSON lines passes over. An
+// append then changes bytes that the file has already, and its sync writes
+// those alone; to make a file longer costs a commit of the file system's own
+// journal each time. The newlines go when the run's lock is given back, so
+// that they are left only by a process that died.
+const (
+	minPadding = 4 << 10
+	maxPadding = 256 << 10
+)
+
+// padded is how long a journal is made whose text ends at end: as much again,
+// within bounds. No block begins at the new end, so that what is appended there
+// by who knows nothing of this is not taken for what a power cut left of an
+// entry (see [tailReader.behindHole]).
+func padded(end int64) int64 {
+	ahead := min(max(end, minPadding), maxPadding)
+	return (end+ahead)/block*block + block/2
+}
+
+var newlinesAhead = bytes.Repeat([]byte{'\n'}, minPadding)
+
+// pad writes newlines from the byte end of the file on. Where there is no room
+// for them the journal does without.
+func (r *run) pad(end int64) {
+	to := padded(end)
+	for at := end; at < to; {
+		n := min(int64(len(newlinesAhead)), to-at)
+		if writeAll(r.f, newlinesAhead[:n], at) != nil {
+			return
+		}
+		at += n
+		r.size, r.padded = at, true
+	}
+}
+
+// ahead reports whether the file of size bytes holds nothing but newlines that
+// this store wrote behind what it knows. Others write at the first of them.
+func (r *run) ahead(size int64) bool {
+	if !r.padded || size != r.size {
+		return false
+	}
+	var b [2]byte
+	n, _ := r.f.ReadAt(b[:min(2, size-r.pos.end)], r.pos.end)
+	return int64(n) == min(2, size-r.pos.end) && newlines(b[:n]) == n
+}
+
+// trim takes the newlines back, if nobody else is writing. The caller holds the
+// run's lock.
+func (r *run) trim() {
+	r.file.Lock()
+	defer r.file.Unlock()
+	if r.f == nil || !r.padded || r.s.deadRun(r.id) != nil {
+		return
+	}
+	if ok, err := r.f.TryLock(); err != nil || !ok {
+		return
+	}
+	defer func() { _ = r.f.Unlock() }()
+	now, err := r.s.fs.Stat(r.path)
+	if err != nil || !r.s.fs.SameFile(r.self, now) || r.refresh(now.Size()) != nil {
+		return
+	}
+	if r.f.Truncate(r.pos.end) == nil {
+		r.size, r.padded = r.pos.end, false
+	}
+}
