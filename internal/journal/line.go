@@ -2,10 +2,12 @@ package journal
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
 )
@@ -124,11 +126,15 @@ func (w *lineWriter) opt(n, v string) {
 }
 
 func (w *lineWriter) str(n, v string) {
+	w.name(n)
+	if plain(v) {
+		w.dst = append(append(append(w.dst, '"'), v...), '"')
+		return
+	}
 	if !utf8.ValidString(v) {
 		w.refuse(n, "the string is not UTF-8")
 		return
 	}
-	w.name(n)
 	w.dst = appendString(w.dst, v)
 }
 
@@ -153,7 +159,7 @@ func (w *lineWriter) raw(n string, v json.RawMessage) {
 		return
 	}
 	w.name(n)
-	if hasLineBreak(v) { // white space between tokens: a line holds none
+	if s.breaks { // white space between tokens: a line holds none
 		buf := bytes.NewBuffer(w.dst)
 		if err := json.Compact(buf, v); err != nil {
 			w.refuse(n, err.Error())
@@ -173,6 +179,27 @@ func (w *lineWriter) refuse(n, msg string) {
 	if w.err == nil {
 		w.err = errs.New(errs.NonSerializable, "write entry", n, msg)
 	}
+}
+
+// plain reports whether v is ASCII of which nothing is escaped, as all names
+// and keys are. Eight bytes are looked at together, as [scanner.str] does.
+func plain(v string) bool {
+	var stop uint64
+	i := 0
+	for ; i+8 <= len(v); i += 8 {
+		w := binary.LittleEndian.Uint64(unsafe.Slice(unsafe.StringData(v[i:]), 8))
+		q, e := w^(ones*'"'), w^(ones*'\\')
+		stop |= w | (q-ones)&^q | (e-ones)&^e | (w-ones*0x20)&^w
+	}
+	if stop&highs != 0 {
+		return false
+	}
+	for ; i < len(v); i++ {
+		if c := v[i]; c < 0x20 || c >= 0x80 || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 const hexDigits = "0123456789abcdef"

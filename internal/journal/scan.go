@@ -26,6 +26,8 @@ type scanner struct {
 	// high has its highs set if a string may hold bytes above 0x7f. Outside of
 	// strings the grammar has none.
 	high uint64
+	// breaks is set if line breaks stand between the tokens.
+	breaks bool
 }
 
 // badUTF8 is [badUTF8] for a text that was scanned to its end.
@@ -67,8 +69,11 @@ func (s *scanner) stopAt(off int, msg string) bool {
 func (s *scanner) space() {
 	for s.i < len(s.b) {
 		switch s.b[s.i] {
-		case ' ', '\t', '\r', '\n':
+		case ' ', '\t':
 			s.i++
+		case '\r', '\n':
+			s.i++
+			s.breaks = true
 		default:
 			return
 		}
