@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/rulvar/rulvar-go/internal/journal"
 	"github.com/rulvar/rulvar-go/internal/process"
 )
 
@@ -103,13 +102,13 @@ func (t *record) destroy() error {
 	if err := t.clear(); err != nil {
 		return err
 	}
-	return errors.Join(t.forget(), journal.OS().SyncDir(t.dir()))
+	return t.forget()
 }
 
 // clear removes everything that belongs to a tree but its record, which says
 // so first and goes last.
 func (t *record) clear() error {
-	if err := t.save(removing); err != nil {
+	if err := t.note(removing); err != nil {
 		return err
 	}
 	step("remove:marked")

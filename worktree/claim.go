@@ -93,6 +93,5 @@ func (c *claim) destroy(ctx context.Context) error {
 	if err := c.clear(); err != nil {
 		return err
 	}
-	err := c.p.locked(context.WithoutCancel(ctx), func() error { return errors.Join(c.drop(), c.forget()) })
-	return errors.Join(err, journal.OS().SyncDir(c.dir()))
+	return c.p.locked(context.WithoutCancel(ctx), func() error { return errors.Join(c.drop(), c.forget()) })
 }

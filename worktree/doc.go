@@ -37,6 +37,21 @@
 // left out too. The one call that works in the repository itself resolves a
 // revision, with all of these off.
 //
+// # What outlives what
+//
+// A process may die at any moment: its trees stay with all that was written,
+// their agents go on in them, and what was half made or half removed is swept.
+// Trees are not synced to the disk. An agent that was at work when the machine
+// went down therefore begins again, and its tree is kept for a person; where
+// the system does not tell that the machine was started anew (any but Linux and
+// macOS), it goes on with what the disk has. A parked agent's tree is compared
+// with what the agent left, before it goes on in it. Patches are in the store
+// and as durable as that.
+//
+// Any number of providers, processes and stores may share a directory. What
+// becomes of a tree is decided by one of them at a time, under a lock that goes
+// with its process, and each engine sweeps the trees of its own store.
+//
 // # Who reads what
 //
 // go-git reads the repository's configuration, HEAD, branches, and the index

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,9 +28,13 @@ func FuzzReadIndex(f *testing.F) {
 // directory.
 func FuzzParseRecord(f *testing.F) {
 	const id = "rulvar-01hzzzzzzzzzzzzzzzzzzzzzzz"
-	f.Add([]byte(`{"id":"` + id + `","runId":"r","path":"/x","base":"0123456789012345678901234567890123456789","repository":"/r/.git","state":"live"}`))
-	f.Add([]byte(`{"id":"../x","state":"live"}`))
-	f.Add([]byte(`{`))
+	const whole = `{"id":"` + id + `","runId":"r","path":"/x","base":"0123456789012345678901234567890123456789","repository":"/r/.git","state":"live"}` + "\n"
+	for _, seed := range []string{
+		whole, whole + "\n" + strings.Replace(whole, "live", "removing", 1), whole + `{"id":"`, whole + "\x00\x00", whole + "\n\n", whole + "x\n",
+		`{"id":"../x","state":"live"}` + "\n", "{\n", "\n", "",
+	} {
+		f.Add([]byte(seed))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := parseRecord("/dir", id, data)
 		if err != nil {

@@ -34,9 +34,9 @@ func (p *GitProvider) toPool(ctx context.Context, t *claim, s *scan) bool {
 		}
 		t.RunID, t.SpanID, t.Store, t.Snapshot = "", "", "", ""
 		put = true
-		if err := t.save(pooled); err != nil {
-			// What can be read counts for others: a record that was renamed but
-			// not synced is in the pool. One that cannot be read stays.
+		if err := t.note(pooled); err != nil {
+			// What can be read counts for others: a record that says so is in the
+			// pool, and so may be one that cannot be read.
 			now, lErr := p.load(t.ID)
 			put = lErr != nil || now != nil && now.State == pooled
 		}
@@ -68,7 +68,7 @@ func (p *GitProvider) counted(common string, s state) int {
 
 // wipe makes a tree hold its base and nothing else.
 func (p *GitProvider) wipe(ctx context.Context, t *record, s *scan) error {
-	if err := t.save(removing); err != nil { // a tree that is half clean is nobody's
+	if err := t.note(removing); err != nil { // a tree that is half clean is nobody's
 		return err
 	}
 	step("pool:marked")
@@ -133,7 +133,13 @@ func (p *GitProvider) takePooled(ctx context.Context, want *record) (t *record, 
 			return err
 		}
 		for _, other := range list {
-			if other.State == pooled && other.Common == want.Common && (t == nil || other.Base == want.Base && t.Base != want.Base) {
+			switch {
+			case other.State != pooled || other.Common != want.Common:
+			case other.Boot != bootID(): // its files may not have come to the disk
+				if err := other.destroy(); err != nil {
+					return err
+				}
+			case t == nil || other.Base == want.Base && t.Base != want.Base:
 				t = other
 			}
 		}
@@ -150,7 +156,7 @@ func (p *GitProvider) takePooled(ctx context.Context, want *record) (t *record, 
 // is not there, which is nobody's.
 func (p *GitProvider) rename(t, want *record) error {
 	old := *t
-	if err := old.save(removing); err != nil {
+	if err := old.note(removing); err != nil {
 		return err
 	}
 	step("pool:taken")

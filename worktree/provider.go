@@ -251,7 +251,7 @@ func (p *GitProvider) furnish(ctx context.Context, r *repo, t *record) error {
 	}
 	step("acquire:furnished")
 	if err == nil {
-		err = t.save(live)
+		err = t.note(live)
 	}
 	if err != nil {
 		return errors.Join(err, t.destroy())
@@ -286,6 +286,8 @@ func checkTree(t *record, tree isolation.Tree) error {
 		return gone("there is no such worktree any more")
 	case t.State == pooled || t.State == removing:
 		return gone("the worktree was given back")
+	case t.State == making:
+		return gone("the worktree was not made to its end")
 	case t.RunID != tree.RunID || t.Base != tree.Base || t.Path != tree.Path:
 		return gone(fmt.Sprintf("the worktree is another one: of run %q, at %s", t.RunID, t.Path))
 	}
@@ -314,6 +316,9 @@ func (p *GitProvider) Reattach(ctx context.Context, tree isolation.Tree) error {
 func (p *GitProvider) reattach(ctx context.Context, t *record, tree isolation.Tree) error {
 	if err := checkTree(t, tree); err != nil {
 		return err
+	}
+	if t.State == live && t.Boot != bootID() {
+		return p.spoilt(t, fmt.Sprintf("the machine was started anew while an agent worked in the worktree %s, so that some of its changes may be lost; it is kept and its agent begins again", t.Path))
 	}
 	if _, err := readIndexFile(t.index()); err != nil {
 		return p.spoilt(t, fmt.Sprintf("the worktree %s has lost its index (%v); it is kept and its agent begins again", t.Path, err))

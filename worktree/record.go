@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,6 +56,8 @@ type record struct {
 	State    state     `json:"state"`
 	Snapshot string    `json:"snapshot,omitempty"`
 	Since    time.Time `json:"since"`
+	// Boot is the run of the machine in which the record was written.
+	Boot string `json:"boot,omitempty"`
 	// IndexTime is when our index was written: what was changed at that moment
 	// or later may look unchanged.
 	IndexTime time.Time `json:"indexTime"`
@@ -76,10 +79,31 @@ func (t *record) tree() isolation.Tree {
 	return isolation.Tree{ID: t.ID, RunID: t.RunID, Store: t.Store, Path: t.Path, Base: t.Base, Pinned: pinnedStates[t.State]}
 }
 
+// What a record must outlive
+//
+// A process that dies takes nothing with it that it has written. A power cut
+// does: the content of a tree is never synced, so of a tree that was in use, or
+// being made or cleaned, nothing can be told afterwards, whatever its record
+// says. Such a tree is known by its record's Boot, which is not the machine's
+// any more, and no agent goes on in it. So a record need only be durable when
+// it is new, lest there be a tree without one, and where it outlives the boot:
+// when the tree is pinned, and when it is no longer. In between, the states are
+// appended to it and not synced; the last whole line counts.
+
+// bootID tells this run of the machine from those before; empty where the
+// system does not say. Then every state is synced.
+var bootID = sync.OnceValue(readBootID)
+
+// line is the record in a new state.
+func (t *record) line(s state) ([]byte, error) {
+	t.State, t.Boot = s, bootID()
+	text, err := json.Marshal(t)
+	return append(text, '\n'), err
+}
+
 // save writes the record, durably and whole.
 func (t *record) save(s state) error {
-	t.State = s
-	text, err := json.Marshal(t)
+	text, err := t.line(s)
 	if err != nil {
 		return err
 	}
@@ -88,7 +112,7 @@ func (t *record) save(s state) error {
 		return err
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, err = tmp.Write(append(text, '\n'))
+	_, err = tmp.Write(text)
 	err = errors.Join(err, tmp.Sync(), tmp.Close())
 	if err == nil {
 		err = os.Rename(tmp.Name(), t.file())
@@ -97,6 +121,26 @@ func (t *record) save(s state) error {
 		return err
 	}
 	return journal.OS().SyncDir(t.dir())
+}
+
+// note adds a state to the record, for the time that the machine runs.
+func (t *record) note(s state) error {
+	if bootID() == "" {
+		return t.save(s)
+	}
+	text, err := t.line(s)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(t.file(), os.O_WRONLY|os.O_APPEND, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return t.save(s)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append([]byte{'\n'}, text...)) // the last one may be torn
+	return errors.Join(err, f.Close())
 }
 
 // validID reports whether a text can be the id of a tree: a file name of ours.
@@ -110,6 +154,7 @@ func validID(id string) bool {
 // tree beside it.
 func parseRecord(dir, id string, text []byte) (*record, error) {
 	t := &record{}
+	text = lastLine(text)
 	bad := func(msg string, err error) (*record, error) {
 		return nil, errs.Wrap(errs.JournalIntegrity, "worktree", filepath.Join(dir, id+".json"), msg, err)
 	}
@@ -126,6 +171,12 @@ func parseRecord(dir, id string, text []byte) (*record, error) {
 	}
 	t.Path = filepath.Join(dir, id)
 	return t, nil
+}
+
+// lastLine is the last line that was written whole.
+func lastLine(text []byte) []byte {
+	text = bytes.TrimRight(text[:bytes.LastIndexByte(text, '\n')+1], "\n")
+	return text[bytes.LastIndexByte(text, '\n')+1:]
 }
 
 func isHex(s string) bool {

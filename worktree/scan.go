@@ -103,6 +103,9 @@ func (s *scan) nested(repo string, added map[string]bool) error {
 
 // forced adds what the agent has put into its index although it is ignored.
 func (s *scan) forced(t *record, added map[string]bool) {
+	if !slices.ContainsFunc(s.extra, func(name string) bool { return !added[name] }) {
+		return // nothing new is ignored
+	}
 	theirs, err := readIndexFile(filepath.Join(t.admin(), "index"))
 	if err != nil {
 		return // an agent may have left it in any state
