@@ -1,4 +1,4 @@
-package rulvar
+package progress
 
 import (
 	"io"

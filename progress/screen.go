@@ -1,11 +1,14 @@
-package rulvar
+package progress
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 	"unicode"
+
+	rulvar "github.com/rulvar/rulvar-go"
 )
 
 // screen is a terminal below whose cursor a tree is kept.
@@ -127,7 +130,7 @@ func (r *runProgress) tree(now time.Time, calls int) []string {
 	if left > 0 {
 		lines = append(lines, fmt.Sprintf("└─ %d that have ended", left))
 	}
-	if r.note != "" && r.status == RunRunning {
+	if r.note != "" && r.status == rulvar.RunRunning {
 		lines = append(lines, "!  "+r.note)
 	}
 	return lines
@@ -135,12 +138,12 @@ func (r *runProgress) tree(now time.Time, calls int) []string {
 
 func (a *agentProgress) line(now time.Time) string {
 	if a.replayed {
-		return fmt.Sprintf("%s  %s, replayed", a.name, firstSet(string(a.status), "working"))
+		return fmt.Sprintf("%s  %s, replayed", a.name, cmp.Or(string(a.status), "working"))
 	}
 	if !a.ended.IsZero() {
 		now = a.ended
 	}
-	text := fmt.Sprintf("%s  %s  %s%s", a.name, firstSet(string(a.status), string(a.stopped), "working"), clockText(now.Sub(a.began)), tokensText(a.usage))
+	text := fmt.Sprintf("%s  %s  %s%s", a.name, cmp.Or(string(a.status), string(a.stopped), "working"), clockText(now.Sub(a.began)), tokensText(a.usage))
 	if a.made > 0 {
 		text += fmt.Sprintf(", calls: %d", a.made)
 	}

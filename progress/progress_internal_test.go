@@ -1,4 +1,4 @@
-package rulvar
+package progress
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/llm"
 )
 
@@ -22,38 +23,38 @@ type told struct {
 	seq int64
 }
 
-func (e *told) event(span string, replayed bool, body EventBody) Event {
+func (e *told) event(span string, replayed bool, body rulvar.EventBody) rulvar.Event {
 	e.at, e.seq = e.at.Add(time.Second), e.seq+1
-	return Event{RunID: "r1", Seq: e.seq, Time: e.at, SpanID: span, Replayed: replayed, Body: body}
+	return rulvar.Event{RunID: "r1", Seq: e.seq, Time: e.at, SpanID: span, Replayed: replayed, Body: body}
 }
 
 // story is a run with two agents: one is denied a call and waits for another.
-func story() []Event {
+func story() []rulvar.Event {
 	e := &told{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	rule := ToolRule("rm")
-	var out []Event
+	rule := rulvar.ToolRule("rm")
+	var out []rulvar.Event
 	for _, s := range []struct {
 		span     string
 		replayed bool
-		body     EventBody
+		body     rulvar.EventBody
 	}{
-		{"s0", false, RunStarted{Workflow: "ship"}},
-		{"s1", false, PhaseStarted{Phase: "check"}},
-		{"s9", true, AgentStarted{AgentType: "planner", Model: "local:m"}},
-		{"s9", true, AgentEnded{AgentType: "planner", Status: AgentOK, Usage: llm.Usage{InputTokens: 5, OutputTokens: 1}}},
-		{"s2", false, AgentStarted{AgentType: "reviewer", Label: "one", Model: "local:m"}},
-		{"s2", false, BudgetUpdated{SpentUSD: 0.0123, Usage: llm.Usage{InputTokens: 300, OutputTokens: 20}}},
-		{"s2", false, ToolStarted{ToolName: "search", ToolCallID: "c1"}},
-		{"s2", false, ToolEnded{ToolName: "search", ToolCallID: "c1", Outcome: ToolOK, Verdict: VerdictAllow, DecidedBy: DecidedByDefault, DurationMs: 12}},
-		{"s2", false, ToolStarted{ToolName: "rm", ToolCallID: "c2"}},
-		{"s2", false, ToolEnded{ToolName: "rm", ToolCallID: "c2", Outcome: ToolDenied, Verdict: VerdictDeny, DecidedBy: DecidedByDenyRule, Rule: rule, Reason: "engine.deny[0] matches"}},
-		{"s2", false, AgentFailed{Kind: llm.KindOverloaded, Message: "busy\x1b[2J", WillRetry: true}},
-		{"s2", false, ToolStarted{ToolName: "deploy", ToolCallID: "c3"}},
-		{"s2", false, ApprovalPending{ToolName: "deploy", ToolCallID: "c3", EntryRef: 7, Key: "approval:7", Reason: "the tool needs approval"}},
-		{"s0", false, PolicyWarning{Message: "a rule names no tool of this agent", Rule: rule}},
-		{"s0", false, LogEmitted{Level: slog.LevelInfo, Msg: "not shown"}},
-		{"s0", false, ExternalWaiting{Key: "approval:7", EntryRef: 7}},
-		{"s0", false, RunEnded{Status: RunSuspended}},
+		{"s0", false, rulvar.RunStarted{Workflow: "ship"}},
+		{"s1", false, rulvar.PhaseStarted{Phase: "check"}},
+		{"s9", true, rulvar.AgentStarted{AgentType: "planner", Model: "local:m"}},
+		{"s9", true, rulvar.AgentEnded{AgentType: "planner", Status: rulvar.AgentOK, Usage: llm.Usage{InputTokens: 5, OutputTokens: 1}}},
+		{"s2", false, rulvar.AgentStarted{AgentType: "reviewer", Label: "one", Model: "local:m"}},
+		{"s2", false, rulvar.BudgetUpdated{SpentUSD: 0.0123, Usage: llm.Usage{InputTokens: 300, OutputTokens: 20}}},
+		{"s2", false, rulvar.ToolStarted{ToolName: "search", ToolCallID: "c1"}},
+		{"s2", false, rulvar.ToolEnded{ToolName: "search", ToolCallID: "c1", Outcome: rulvar.ToolOK, Verdict: rulvar.VerdictAllow, DecidedBy: rulvar.DecidedByDefault, DurationMs: 12}},
+		{"s2", false, rulvar.ToolStarted{ToolName: "rm", ToolCallID: "c2"}},
+		{"s2", false, rulvar.ToolEnded{ToolName: "rm", ToolCallID: "c2", Outcome: rulvar.ToolDenied, Verdict: rulvar.VerdictDeny, DecidedBy: rulvar.DecidedByDenyRule, Rule: rule, Reason: "engine.deny[0] matches"}},
+		{"s2", false, rulvar.AgentFailed{Kind: llm.KindOverloaded, Message: "busy\x1b[2J", WillRetry: true}},
+		{"s2", false, rulvar.ToolStarted{ToolName: "deploy", ToolCallID: "c3"}},
+		{"s2", false, rulvar.ApprovalPending{ToolName: "deploy", ToolCallID: "c3", EntryRef: 7, Key: "approval:7", Reason: "the tool needs approval"}},
+		{"s0", false, rulvar.PolicyWarning{Message: "a rule names no tool of this agent", Rule: rule}},
+		{"s0", false, rulvar.LogEmitted{Level: slog.LevelInfo, Msg: "not shown"}},
+		{"s0", false, rulvar.ExternalWaiting{Key: "approval:7", EntryRef: 7}},
+		{"s0", false, rulvar.RunEnded{Status: rulvar.RunSuspended}},
 	} {
 		out = append(out, e.event(s.span, s.replayed, s.body))
 	}
@@ -81,15 +82,15 @@ func TestProgressLines(t *testing.T) {
 
 	out.Reset()
 	e := &told{at: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}
-	for _, ev := range []Event{
-		e.event("s0", false, RunStarted{Workflow: "ship", Resumed: true}),
-		e.event("s2", true, ToolStarted{ToolName: "deploy", ToolCallID: "c3"}),
-		e.event("s2", true, ApprovalPending{ToolName: "deploy", ToolCallID: "c3", EntryRef: 7, Key: "approval:7"}),
-		e.event("s0", false, ResolutionApplied{TargetRef: 7, By: "operator"}),
-		e.event("s2", false, ToolEnded{ToolName: "deploy", ToolCallID: "c3", Outcome: ToolOK, Verdict: VerdictAsk, Reason: "the tool needs approval"}),
-		e.event("s2", false, AgentEnded{Status: AgentOK}),
-		e.event("s0", false, ExternalWaiting{Key: "the\npost", EntryRef: 9}),
-		e.event("s0", false, RunEnded{Status: RunOK}),
+	for _, ev := range []rulvar.Event{
+		e.event("s0", false, rulvar.RunStarted{Workflow: "ship", Resumed: true}),
+		e.event("s2", true, rulvar.ToolStarted{ToolName: "deploy", ToolCallID: "c3"}),
+		e.event("s2", true, rulvar.ApprovalPending{ToolName: "deploy", ToolCallID: "c3", EntryRef: 7, Key: "approval:7"}),
+		e.event("s0", false, rulvar.ResolutionApplied{TargetRef: 7, By: "operator"}),
+		e.event("s2", false, rulvar.ToolEnded{ToolName: "deploy", ToolCallID: "c3", Outcome: rulvar.ToolOK, Verdict: rulvar.VerdictAsk, Reason: "the tool needs approval"}),
+		e.event("s2", false, rulvar.AgentEnded{Status: rulvar.AgentOK}),
+		e.event("s0", false, rulvar.ExternalWaiting{Key: "the\npost", EntryRef: 9}),
+		e.event("s0", false, rulvar.RunEnded{Status: rulvar.RunOK}),
 	} {
 		p.take(ev)
 	}
@@ -182,21 +183,21 @@ func TestProgressTreeIsBounded(t *testing.T) {
 	screen := &emulator{t: t, columns: 30}
 	p := newProgress(screen, func() (int, int) { return 30, 10 })
 	e := &told{at: time.Now()}
-	p.take(e.event("s0", false, RunStarted{Workflow: strings.Repeat("long", 50)}))
+	p.take(e.event("s0", false, rulvar.RunStarted{Workflow: strings.Repeat("long", 50)}))
 	for i := range 12 {
 		span := fmt.Sprint("a", i)
-		p.take(e.event(span, false, AgentStarted{AgentType: strings.Repeat("界", 40), Model: "m"}))
+		p.take(e.event(span, false, rulvar.AgentStarted{AgentType: strings.Repeat("界", 40), Model: "m"}))
 		for c := range 40 {
-			p.take(e.event(span, false, ToolStarted{ToolName: "\x1b[31mred", ToolCallID: fmt.Sprint(c)}))
-			p.take(e.event(span, false, ToolEnded{ToolName: "\u202ered", ToolCallID: fmt.Sprint(c), Outcome: ToolOK}))
+			p.take(e.event(span, false, rulvar.ToolStarted{ToolName: "\x1b[31mred", ToolCallID: fmt.Sprint(c)}))
+			p.take(e.event(span, false, rulvar.ToolEnded{ToolName: "\u202ered", ToolCallID: fmt.Sprint(c), Outcome: rulvar.ToolOK}))
 		}
 		if i%2 == 0 {
-			p.take(e.event(span, false, AgentEnded{Status: AgentOK}))
+			p.take(e.event(span, false, rulvar.AgentEnded{Status: rulvar.AgentOK}))
 		}
 		require.LessOrEqual(t, len(screen.lines), 9)
 		require.LessOrEqual(t, len(p.runs[0].agents[i].calls), maxKeptCalls)
 	}
-	p.take(e.event("s0", false, RunEnded{Status: RunOK}))
+	p.take(e.event("s0", false, rulvar.RunEnded{Status: rulvar.RunOK}))
 	require.LessOrEqual(t, len(screen.lines), 9)
 }
 

@@ -1,6 +1,10 @@
-package rulvar
+// Package progress shows a person how runs go on, from their events:
+//
+//	run, err := rulvar.Run(ctx, engine, w, args, &rulvar.RunOptions{OnEvent: progress.Show(os.Stderr)})
+package progress
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,11 +15,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	rulvar "github.com/rulvar/rulvar-go"
 	"github.com/rulvar/rulvar-go/llm"
 )
 
-// Progress returns a listener for RunOptions.OnEvent that shows a person how
-// runs go on. Where w is a terminal it keeps a tree up to date: each agent with
+// Show returns a listener for [rulvar.RunOptions].OnEvent that shows a person
+// how runs go on. Where w is a terminal it keeps a tree up to date: each agent with
 // its calls, what was said of them, what waits for an approval, tokens, cost and
 // time. Anywhere else, and on a dumb terminal, it writes a line for each thing
 // that happens. Text that models, tools and servers make up is shown without
@@ -23,7 +28,7 @@ import (
 //
 // One listener may serve several runs, also at once. After an error of w it
 // writes nothing more.
-func Progress(w io.Writer) func(Event) {
+func Show(w io.Writer) func(rulvar.Event) {
 	return newProgress(w, terminalSize(w)).take
 }
 
@@ -41,7 +46,7 @@ type runProgress struct {
 	id, workflow string
 	phase        string
 	began, ended time.Time
-	status       RunStatus
+	status       rulvar.RunStatus
 	agents       []*agentProgress
 	spent        float64
 	waiting      map[int64]string // what is asked, by its entry
@@ -52,8 +57,8 @@ type runProgress struct {
 type agentProgress struct {
 	span, name, model string
 	began, ended      time.Time
-	status            AgentStatus // "" while it works
-	stopped           RunStatus   // how the run ended before it did
+	status            rulvar.AgentStatus // "" while it works
+	stopped           rulvar.RunStatus   // how the run ended before it did
 	replayed          bool
 	usage             llm.Usage
 	calls             []*callProgress // the last ones
@@ -78,7 +83,7 @@ func newProgress(w io.Writer, size func() (columns, rows int)) *progress {
 }
 
 // take brings an event in and shows it.
-func (p *progress) take(ev Event) {
+func (p *progress) take(ev rulvar.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.run(ev)
@@ -87,7 +92,7 @@ func (p *progress) take(ev Event) {
 		return
 	}
 	if p.screen != nil {
-		_, ended := ev.Body.(RunEnded)
+		_, ended := ev.Body.(rulvar.RunEnded)
 		p.refresh(ended || line != "")
 		return
 	}
@@ -105,14 +110,14 @@ func (p *progress) write(b []byte) {
 }
 
 // run is the run of an event.
-func (p *progress) run(ev Event) *runProgress {
-	_, starts := ev.Body.(RunStarted)
+func (p *progress) run(ev rulvar.Event) *runProgress {
+	_, starts := ev.Body.(rulvar.RunStarted)
 	for _, r := range p.runs {
-		if r.id == ev.RunID && !(starts && r.status != RunRunning) {
+		if r.id == ev.RunID && !(starts && r.status != rulvar.RunRunning) {
 			return r
 		}
 	}
-	r := &runProgress{id: ev.RunID, began: ev.Time, status: RunRunning, waiting: map[int64]string{}}
+	r := &runProgress{id: ev.RunID, began: ev.Time, status: rulvar.RunRunning, waiting: map[int64]string{}}
 	p.runs = append(p.runs, r)
 	return r
 }
@@ -120,7 +125,7 @@ func (p *progress) run(ev Event) *runProgress {
 // forget lets go of runs that have ended, once all have.
 func (p *progress) forget() {
 	for _, r := range p.runs {
-		if r.status == RunRunning {
+		if r.status == rulvar.RunRunning {
 			return
 		}
 	}
@@ -129,47 +134,47 @@ func (p *progress) forget() {
 
 // take brings an event in and puts it into words; "" where there is nothing to
 // say.
-func (r *runProgress) take(ev Event) string {
+func (r *runProgress) take(ev rulvar.Event) string {
 	switch b := ev.Body.(type) {
-	case RunStarted:
+	case rulvar.RunStarted:
 		r.workflow = shown(b.Workflow)
 		if b.Resumed {
 			return r.title() + " goes on"
 		}
 		return r.title() + " begins"
-	case PhaseStarted:
+	case rulvar.PhaseStarted:
 		r.phase = shown(b.Phase)
 		return "phase " + r.phase
-	case AgentStarted, AgentEnded, AgentFailed, BudgetUpdated:
+	case rulvar.AgentStarted, rulvar.AgentEnded, rulvar.AgentFailed, rulvar.BudgetUpdated:
 		return r.takeAgent(ev)
-	case ToolStarted, ToolEnded, ApprovalPending:
+	case rulvar.ToolStarted, rulvar.ToolEnded, rulvar.ApprovalPending:
 		return r.takeCall(ev)
-	case ResolutionApplied:
+	case rulvar.ResolutionApplied:
 		what, ok := r.waiting[b.TargetRef]
 		delete(r.waiting, b.TargetRef)
 		if !ok {
 			what = fmt.Sprintf("entry %d", b.TargetRef)
 		}
 		return fmt.Sprintf("%s: answered (%s)", what, shown(b.By))
-	case ExternalWaiting:
+	case rulvar.ExternalWaiting:
 		if strings.HasPrefix(b.Key, "approval:") || b.Key == "" || r.waiting[b.EntryRef] != "" {
 			return ""
 		}
 		r.waiting[b.EntryRef] = shown(b.Key)
 		return "waits for " + shown(b.Key)
-	case PolicyWarning:
+	case rulvar.PolicyWarning:
 		r.note = shown(b.Message)
 		if !b.Rule.IsZero() {
 			r.note += " " + shown(b.Rule.String())
 		}
 		return "warning: " + r.note
-	case LogEmitted:
+	case rulvar.LogEmitted:
 		if b.Level < slog.LevelWarn {
 			return ""
 		}
 		r.note = shown(b.Msg)
 		return strings.ToLower(b.Level.String()) + ": " + r.note
-	case RunEnded:
+	case rulvar.RunEnded:
 		r.status, r.ended = b.Status, ev.Time
 		for _, a := range r.agents {
 			if a.status == "" {
@@ -181,9 +186,9 @@ func (r *runProgress) take(ev Event) string {
 	return ""
 }
 
-func (r *runProgress) takeAgent(ev Event) string {
-	if b, ok := ev.Body.(AgentStarted); ok {
-		name := firstSet(shown(b.AgentType), "agent")
+func (r *runProgress) takeAgent(ev rulvar.Event) string {
+	if b, ok := ev.Body.(rulvar.AgentStarted); ok {
+		name := cmp.Or(shown(b.AgentType), "agent")
 		if b.Label != "" {
 			name += ":" + shown(b.Label)
 		}
@@ -196,16 +201,16 @@ func (r *runProgress) takeAgent(ev Event) string {
 	}
 	a := r.agent(ev)
 	switch b := ev.Body.(type) {
-	case BudgetUpdated:
+	case rulvar.BudgetUpdated:
 		a.usage, r.spent = b.Usage, max(r.spent, b.SpentUSD)
-	case AgentFailed:
+	case rulvar.AgentFailed:
 		text := fmt.Sprintf("%s: the request failed (%s): %s", a.name, shown(string(b.Kind)), shown(b.Message))
 		if b.WillRetry {
 			text += "; it is tried again"
 		}
 		r.note = text
 		return text
-	case AgentEnded:
+	case rulvar.AgentEnded:
 		a.status, a.usage, a.ended = b.Status, b.Usage, ev.Time
 		if a.replayed {
 			return fmt.Sprintf("%s: %s, replayed", a.name, b.Status)
@@ -216,7 +221,7 @@ func (r *runProgress) takeAgent(ev Event) string {
 }
 
 // agent is the agent of an event; one whose start was missed begins with it.
-func (r *runProgress) agent(ev Event) *agentProgress {
+func (r *runProgress) agent(ev rulvar.Event) *agentProgress {
 	for i := len(r.agents) - 1; i >= 0; i-- {
 		if r.agents[i].span == ev.SpanID {
 			return r.agents[i]
@@ -227,13 +232,13 @@ func (r *runProgress) agent(ev Event) *agentProgress {
 	return a
 }
 
-func (r *runProgress) takeCall(ev Event) string {
+func (r *runProgress) takeCall(ev rulvar.Event) string {
 	a := r.agent(ev)
 	switch b := ev.Body.(type) {
-	case ToolStarted:
+	case rulvar.ToolStarted:
 		c := a.call(b.ToolCallID, b.ToolName)
 		c.state, c.done, c.waits = "is judged and runs", false, false
-	case ApprovalPending:
+	case rulvar.ApprovalPending:
 		c := a.call(b.ToolCallID, b.ToolName)
 		c.waits, c.state = true, "waits for an approval, "+shown(b.Key)
 		if b.Reason != "" {
@@ -241,7 +246,7 @@ func (r *runProgress) takeCall(ev Event) string {
 		}
 		r.waiting[b.EntryRef] = c.tool
 		return fmt.Sprintf("%s: %s %s", a.name, c.tool, c.state)
-	case ToolEnded:
+	case rulvar.ToolEnded:
 		c := a.call(b.ToolCallID, b.ToolName)
 		c.done, c.waits, c.state = true, false, endText(&b)
 		return fmt.Sprintf("%s: %s %s", a.name, c.tool, c.state)
@@ -267,12 +272,12 @@ func (a *agentProgress) call(id, tool string) *callProgress {
 }
 
 // endText says what became of a call, and why where it did not just run.
-func endText(b *ToolEnded) string {
-	text := firstSet(string(b.Verdict), "not judged") + ": " + string(b.Outcome)
+func endText(b *rulvar.ToolEnded) string {
+	text := cmp.Or(string(b.Verdict), "not judged") + ": " + string(b.Outcome)
 	if b.ErrorCode != "" {
 		text += " " + shown(b.ErrorCode)
 	}
-	if b.Verdict == VerdictDeny || b.Verdict == VerdictAsk {
+	if b.Verdict == rulvar.VerdictDeny || b.Verdict == rulvar.VerdictAsk {
 		if b.Reason != "" {
 			text += ", " + shown(b.Reason)
 		}
