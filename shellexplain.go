@@ -41,7 +41,7 @@ type ShellSegment struct {
 // ExplainShellCommand is [MatchShellCommand] with the reasons. Rules that do not
 // compile are the reason of an ask.
 func ExplainShellCommand(command string, rules ShellRules) ShellExplanation {
-	m, err := rules.Compile()
+	m, err := CompileShellRules(rules)
 	if err != nil {
 		return ShellExplanation{Command: command, Verdict: VerdictAsk, Why: err.Error(), Segments: []ShellSegment{}}
 	}

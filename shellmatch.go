@@ -27,17 +27,17 @@ type ShellRules struct {
 }
 
 // ShellMatcher is compiled [ShellRules]. It is immutable and safe for concurrent
-// use. Make it with [ShellRules.Compile].
+// use. Make it with [CompileShellRules].
 type ShellMatcher struct {
 	deny, ask, allow []*argv.Pattern
 	env              map[string]bool
 }
 
-// Compile makes a matcher of the rules. A pattern that is empty, holds a comment,
+// CompileShellRules makes a matcher of rules. A pattern that is empty, holds a comment,
 // an expansion, an operator that is none of the redirections after the words, or
 // ** in front of another word, and a name in AllowEnv that is none, is an
 // [ErrConfig] that names the table and the index.
-func (r ShellRules) Compile() (*ShellMatcher, error) {
+func CompileShellRules(r ShellRules) (*ShellMatcher, error) {
 	m := &ShellMatcher{}
 	for _, t := range []struct {
 		name string
@@ -47,14 +47,14 @@ func (r ShellRules) Compile() (*ShellMatcher, error) {
 		for i, text := range t.from {
 			p, err := argv.CompilePattern(text)
 			if err != nil {
-				return nil, errs.Wrap(errs.Config, "ShellRules.Compile", t.name+"["+strconv.Itoa(i)+"]", "", err)
+				return nil, errs.Wrap(errs.Config, "CompileShellRules", t.name+"["+strconv.Itoa(i)+"]", "", err)
 			}
 			*t.to = append(*t.to, p)
 		}
 	}
 	for i, name := range r.AllowEnv {
 		if !argv.IsName(name) {
-			return nil, errs.New(errs.Config, "ShellRules.Compile", "allowEnv["+strconv.Itoa(i)+"]",
+			return nil, errs.New(errs.Config, "CompileShellRules", "allowEnv["+strconv.Itoa(i)+"]",
 				strconv.Quote(name)+" is no name of an environment variable; write the name alone, such as CI")
 		}
 		if m.env == nil {
@@ -65,11 +65,11 @@ func (r ShellRules) Compile() (*ShellMatcher, error) {
 	return m, nil
 }
 
-// MatchShellCommand judges a command text by rules: [ShellRules.Compile] and
+// MatchShellCommand judges a command text by rules: [CompileShellRules] and
 // [ShellMatcher.Match] in one, for a hook that is not called often. Rules that
 // do not compile answer ask.
 func MatchShellCommand(command string, rules ShellRules) Verdict {
-	m, err := rules.Compile()
+	m, err := CompileShellRules(rules)
 	if err != nil {
 		return VerdictAsk
 	}

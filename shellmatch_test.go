@@ -103,7 +103,7 @@ func TestShellRulesCompileErrors(t *testing.T) {
 		"allow env": {rulvar.ShellRules{AllowEnv: []string{"CI", "A=1"}}, "allowEnv[1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := row.rules.Compile()
+			_, err := rulvar.CompileShellRules(row.rules)
 			require.ErrorIs(t, err, errs.Config)
 			require.Contains(t, err.Error(), row.path)
 		})
@@ -313,7 +313,7 @@ func FuzzMatchShellCommand(f *testing.F) {
 		rules := rulvar.ShellRules{Deny: []string{deny}, Allow: []string{allow}}
 		verdict := rulvar.MatchShellCommand(text, rules)
 		require.Equal(t, verdict, rulvar.ExplainShellCommand(text, rules).Verdict)
-		if _, err := rules.Compile(); err != nil {
+		if _, err := rulvar.CompileShellRules(rules); err != nil {
 			require.Equal(t, rulvar.VerdictAsk, verdict)
 		}
 	})
@@ -334,7 +334,7 @@ func BenchmarkShellMatch(b *testing.B) {
 			{"all", rulvar.ShellRules{Deny: []string{"rm **", "git push --force **"}, Ask: []string{"git push **"}, Allow: []string{"npm test", "npm run **", "git commit **", "cd *", "tee *", "echo **"}}},
 		} {
 			b.Run(c.name+"/"+r.name, func(b *testing.B) {
-				m, err := r.rules.Compile()
+				m, err := rulvar.CompileShellRules(r.rules)
 				require.NoError(b, err)
 				b.ReportAllocs()
 				for b.Loop() {

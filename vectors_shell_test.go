@@ -65,7 +65,7 @@ func (v *shellVector) patterns() []string {
 }
 
 func (v *shellVector) compare(*testing.T) (direction, string) {
-	matcher, err := v.Patterns.Compile()
+	matcher, err := rulvar.CompileShellRules(v.Patterns)
 	if err != nil {
 		v.refused = true
 		return stricter, err.Error()

@@ -43,7 +43,7 @@ var rules = rulvar.ShellRules{
 // BenchmarkVerdict times the whole judgement, line to verdict, by rules that
 // are compiled once and by rules that are compiled for the call.
 func BenchmarkVerdict(b *testing.B) {
-	m, err := rules.Compile()
+	m, err := rulvar.CompileShellRules(rules)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func byteLoop(b *testing.B, line string) {
 // TestRulvar holds our reader to the number of commands, and the verdicts to
 // what the rules mean.
 func TestRulvar(t *testing.T) {
-	m, err := rules.Compile()
+	m, err := rulvar.CompileShellRules(rules)
 	if err != nil {
 		t.Fatal(err)
 	}

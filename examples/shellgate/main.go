@@ -60,7 +60,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	if *lint {
 		return printLint(out, rules)
 	}
-	matcher, err := rules.Compile()
+	matcher, err := rulvar.CompileShellRules(rules)
 	if err != nil {
 		fmt.Fprintln(errs, err)
 		return 3
