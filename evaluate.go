@@ -78,6 +78,7 @@ type evaluator struct {
 	text    commandText
 	hosts   hostsText
 	held    *Decision // an inherited hook's ask
+	rewrote *Call     // what an inherited closure has made of the call
 	tracing bool
 }
 
@@ -93,6 +94,7 @@ func (e *evaluator) run(known bool) {
 		e.decide(VerdictDeny, DecidedByDefault, "", reasonPolicyError)
 		e.note("default", "", 0, string(VerdictDeny), "there is no compiled chain, no tool or no input", nil)
 	} else {
+		made := e.call
 		e.tables = e.chain.index.tables(e.call.Tool)
 		switch {
 		case e.runHooks():
@@ -102,6 +104,7 @@ func (e *evaluator) run(known bool) {
 			e.runDefault()
 		}
 		e.release()
+		e.checkRewrite(made)
 		if len(e.tables.advisory) > 0 && !e.enforcesHosts() {
 			e.out.Advisory = slices.Clone(e.tables.advisory)
 		}

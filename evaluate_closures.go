@@ -30,6 +30,7 @@ func (e *evaluator) runHooks() bool {
 			if !e.retake(DecidedByHook, h.layer, h.index, d.Input) {
 				return true
 			}
+			e.noteRewrite(h.layer)
 			e.note("hook", h.layer, h.index, outcomeModified, string(e.call.Input), saw)
 			continue
 		case VerdictAllow:
@@ -86,6 +87,7 @@ func (e *evaluator) runCanUseTool() bool {
 		if !e.retake(DecidedByCanUseTool, slot.layer, 0, d.Input) {
 			return true
 		}
+		e.noteRewrite(slot.layer)
 		e.note(step, slot.layer, 0, outcomeModified, string(e.call.Input), saw)
 		return e.readTables()
 	case VerdictAllow:

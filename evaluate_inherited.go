@@ -1,11 +1,11 @@
 package rulvar
 
-import "bytes"
-
 // What a chain inherits can only make its answers stricter than its own layers
 // would. An inherited deny rule or hook denies ahead of them. An inherited ask
 // is held until they have spoken, so that it hides no deny of theirs. An
-// inherited allow is no opinion: a spawning agent grants its child nothing.
+// inherited allow is no opinion: a spawning agent grants its child nothing. An
+// inherited rewrite counts where the chain's own layers let pass what the call
+// was and what it has become.
 
 // splits reports whether the inherited layer has to be judged apart from the
 // chain's own. Without CanUseTool the strictest rule of all tables decides, and
@@ -40,21 +40,40 @@ func (e *evaluator) runSplit() {
 }
 
 // restrict holds a call that the chain's own layers allow against what is
-// inherited, whose objection decides. The input is the one that they allow;
-// where the inherited CanUseTool rewrites it they are asked again.
+// inherited, whose objection decides.
 func (e *evaluator) restrict(whole *PermissionChain) {
-	allowed, before := e.out, e.call.Input
+	allowed := e.out
 	e.out = Evaluation{Trace: allowed.Trace}
 	e.consider(whole.inherited)
-	objects := e.readTables() || e.runCanUseTool() && e.out.Verdict != VerdictAllow
-	if !objects && !bytes.Equal(before, e.call.Input) {
-		e.out = Evaluation{Trace: e.out.Trace}
-		e.consider(whole.own)
-		objects = e.readTables()
-	}
-	if !objects {
+	if !e.readTables() && !(e.runCanUseTool() && e.out.Verdict != VerdictAllow) {
 		allowed.Trace = e.out.Trace
 		e.out = allowed
+	}
+}
+
+// noteRewrite notes what a closure of the inherited layer has made of the call.
+func (e *evaluator) noteRewrite(layer Layer) {
+	if layer == LayerInherited {
+		call := e.call
+		e.rewrote = &call
+	}
+}
+
+// checkRewrite asks the chain's own layers about a call that an inherited
+// closure has rewritten: about the call as it was made, which they might have
+// refused, and about what it was made into, which those that come before the
+// closure have not seen. Their closures run again.
+func (e *evaluator) checkRewrite(made Call) {
+	if e.rewrote == nil {
+		return
+	}
+	for _, call := range []Call{made, *e.rewrote} {
+		own := evaluator{chain: e.chain.own, tc: e.tc, tool: e.tool, call: call}
+		own.run(true)
+		e.note(string(own.out.DecidedBy), own.out.Layer, 0, string(own.out.Verdict), "without what is inherited: "+own.out.Reason, call.Input)
+		if o := own.out; o.Verdict == VerdictDeny && e.out.Verdict != VerdictDeny || o.Verdict == VerdictAsk && e.out.Verdict == VerdictAllow {
+			e.out.Verdict, e.out.DecidedBy, e.out.Layer, e.out.Rule, e.out.Reason = o.Verdict, o.DecidedBy, o.Layer, o.Rule, o.Reason
+		}
 	}
 }
 

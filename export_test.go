@@ -90,3 +90,6 @@ func (e *Engine) ArmedDeadlines() int {
 	defer e.mu.Unlock()
 	return len(e.timers)
 }
+
+// WithReadonly is the chain of an agent under readonly isolation.
+func (c *PermissionChain) WithReadonly() *PermissionChain { return c.withReadonly() }

@@ -148,3 +148,52 @@ func TestInheritedRewriteIsJudged(t *testing.T) {
 		require.Equal(t, rulvar.VerdictDeny, evaluate(t, in, tool, `{"command":"ls"}`).Verdict)
 	}
 }
+
+// A rewrite of what is inherited hides nothing from the child's own chain:
+// neither what the call was, nor what it has become from closures that came
+// before.
+func TestInheritedRewriteHidesNothing(t *testing.T) {
+	tool := policyTool(t, "sh", rulvar.RiskRead, false)
+	toRm, toLs := rulvar.ModifyInput(json.RawMessage(`{"command":"rm x"}`)), rulvar.ModifyInput(json.RawMessage(`{"command":"ls"}`))
+	noRm := func(_ *rulvar.ToolContext, call rulvar.Call) (rulvar.Decision, error) {
+		if string(call.Input) == `{"command":"rm x"}` {
+			return rulvar.Deny("no rm"), nil
+		}
+		return rulvar.Pass(), nil
+	}
+	rule := rulvar.PermissionConfig{Deny: []rulvar.Rule{rulvar.ArgvRule("sh", "rm **")}}
+	asks := rulvar.PermissionConfig{Ask: []rulvar.Rule{rulvar.ArgvRule("sh", "rm **")}}
+	hook, slot := rulvar.PermissionConfig{Hooks: []rulvar.PermissionHook{noRm}}, rulvar.PermissionConfig{CanUseTool: noRm}
+	by := func(d rulvar.Decision, hook bool) rulvar.PermissionConfig {
+		if hook {
+			return rulvar.PermissionConfig{Hooks: []rulvar.PermissionHook{hookOf(d)}}
+		}
+		return rulvar.PermissionConfig{CanUseTool: canUseOf(d)}
+	}
+	for _, row := range []struct {
+		name                  string
+		engine, parent, child rulvar.PermissionConfig
+		input                 string
+		want                  rulvar.Verdict
+	}{
+		{"a hook takes a command from the child's rule", rulvar.PermissionConfig{}, by(toLs, true), rule, "rm x", rulvar.VerdictDeny},
+		{"a hook takes a command from the child's ask", rulvar.PermissionConfig{}, by(toLs, true), asks, "rm x", rulvar.VerdictAsk},
+		{"a hook takes a command from the engine's rule", rule, by(toLs, true), rulvar.PermissionConfig{}, "rm x", rulvar.VerdictDeny},
+		{"a hook takes a command from the child's hook", rulvar.PermissionConfig{}, by(toLs, true), hook, "rm x", rulvar.VerdictDeny},
+		{"a hook takes a command from the child's CanUseTool", rulvar.PermissionConfig{}, by(toLs, true), slot, "rm x", rulvar.VerdictDeny},
+		{"a hook makes one that the engine's hook denies", hook, by(toRm, true), rulvar.PermissionConfig{}, "ls", rulvar.VerdictDeny},
+		{"CanUseTool makes one that the engine's hook denies", hook, by(toRm, false), rulvar.PermissionConfig{}, "ls", rulvar.VerdictDeny},
+		{"CanUseTool makes one that the child's hook denies", rulvar.PermissionConfig{}, by(toRm, false), hook, "ls", rulvar.VerdictDeny},
+		{"CanUseTool makes one that the engine's denies", slot, by(toRm, false), rulvar.PermissionConfig{}, "ls", rulvar.VerdictDeny},
+		{"nobody minds", rulvar.PermissionConfig{}, by(toRm, true), rulvar.PermissionConfig{}, "ls", rulvar.VerdictAllow},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			spawner := mustChain(t, &row.engine, &rulvar.AgentProfilePermissions{PermissionConfig: row.parent})
+			in, err := rulvar.CompilePermissionChain(&row.engine, &rulvar.AgentProfilePermissions{PermissionConfig: row.child, InheritPermissions: true}, spawner)
+			require.NoError(t, err)
+			got := evaluate(t, in, tool, `{"command":"`+row.input+`"}`)
+			require.Equal(t, row.want, got.Verdict, "%s", got)
+			require.Contains(t, got.String(), "without what is inherited")
+		})
+	}
+}

@@ -129,7 +129,9 @@ type AgentProfilePermissions struct {
 	// Preset adds its rules after the profile's own. "" means none.
 	Preset Preset
 	// InheritPermissions puts the spawning agent's layer (its chain above the
-	// engine's) ahead of this one, where it can only make answers stricter.
+	// engine's) ahead of this one, where it can only make answers stricter. Of
+	// a call that an inherited closure rewrites, the child's own chain is asked
+	// too what it was and what it has become: its closures run again.
 	// Default false: nothing is inherited.
 	InheritPermissions bool
 }
