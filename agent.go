@@ -258,10 +258,8 @@ func (a *agentRun) boot() error {
 		return err
 	case blob == nil && a.isolated():
 		return a.restart() // its tree may hold what its history does not tell
-	case blob == nil:
-		return nil
 	}
-	state, err := decodeCheckpoint(ref, blob)
+	state, err := a.lastCheckpoint(ref, blob)
 	if err != nil {
 		if a.seg.e.cfg.OnCorruptCheckpoint != CorruptRestart {
 			return err
@@ -270,6 +268,8 @@ func (a *agentRun) boot() error {
 		if a.isolated() {
 			return a.restart()
 		}
+	}
+	if state == nil {
 		return nil
 	}
 	a.state, a.resumed, a.saved = *state, true, true
@@ -285,6 +285,25 @@ func (a *agentRun) boot() error {
 		return err
 	}
 	return a.restart()
+}
+
+// lastCheckpoint reads what the agent's last checkpoint holds; nil where the agent
+// had not come so far. That one was lost, an approval tells: the agent has
+// asked for it from a checkpoint.
+func (a *agentRun) lastCheckpoint(ref string, blob []byte) (*checkpoint, error) {
+	if blob != nil {
+		return decodeCheckpoint(ref, blob)
+	}
+	scope := replay.AgentScope(a.scope, a.running.Seq)
+	a.seg.mu.Lock()
+	defer a.seg.mu.Unlock()
+	for sus := range a.seg.fold.Suspensions() {
+		if sus.Entry.Scope == scope && sus.Entry.Kind == journal.KindApproval {
+			return nil, errs.New(errs.JournalIntegrity, "resume", ref,
+				fmt.Sprintf("the checkpoint is missing: the agent has asked for approval %d from one; put it back, or begin the agent again with CorruptRestart", sus.Entry.Seq))
+		}
+	}
+	return nil, nil
 }
 
 func firstWords(s string) string {

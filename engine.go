@@ -70,7 +70,8 @@ type Config struct {
 	// executed when the process died. Default: [InterruptedRerun].
 	OnInterrupted OnInterrupted
 	// OnCorruptCheckpoint says what a resume does with an agent whose
-	// checkpoint cannot be read. Default: [CorruptRefuse].
+	// checkpoint cannot be read, or is missing though the agent has asked for
+	// an approval from it. Default: [CorruptRefuse].
 	OnCorruptCheckpoint OnCorruptCheckpoint
 	// Isolation makes the trees of agents under worktree isolation; sub-package
 	// worktree has one for git. Default: none, and such an agent is refused.

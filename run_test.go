@@ -427,6 +427,30 @@ func TestCorruptCheckpoint(t *testing.T) {
 	}
 }
 
+// TestMissingCheckpoint: an agent that has asked for an approval had a
+// checkpoint. Without it nothing is asked of the model again unseen.
+func TestMissingCheckpoint(t *testing.T) {
+	for _, answer := range []rulvar.OnCorruptCheckpoint{rulvar.CorruptRefuse, rulvar.CorruptRestart} {
+		t.Run(string(answer), func(t *testing.T) {
+			p := park(t, rulvar.Config{OnCorruptCheckpoint: answer})
+			require.NoError(t, p.store.DeleteBlob(p.ctx, "r1/ckpt/0"))
+			p.resolve(t, rulvar.Approve(""))
+			h, err := rulvar.Resume(p.ctx, p.engine, p.w, "r1", nil)
+			require.NoError(t, err)
+			out, err := h.Result(p.ctx)
+			if answer == rulvar.CorruptRefuse {
+				require.ErrorIs(t, err, rulvar.ErrJournalIntegrity)
+				require.ErrorContains(t, err, "r1/ckpt/0")
+				require.Len(t, p.model.Requests(), 1)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, rulvar.RunOK, out.Status)
+			require.Len(t, p.model.Requests(), 3)
+		})
+	}
+}
+
 func TestCtxMisuse(t *testing.T) {
 	ctx := testCtx(t)
 	engine := rulvartest.NewEngine(t, rulvar.Config{})
