@@ -138,6 +138,8 @@ func (p *AgentProfilePermissions) readMember(layer Layer, key string, raw json.R
 		p.StrictApprovals, why = readBool(raw)
 	case "approvalDeadlineMs":
 		p.ApprovalDeadline, why = readMilliseconds(raw)
+	case "allow":
+		why = "rules never allow: what none of them denies or asks for is left to canUseTool and the default; use deny and ask"
 	case "hooks", "canUseTool":
 		why = "closures cannot be written in JSON: set them in code"
 	case "preset", "inheritPermissions":
@@ -147,7 +149,10 @@ func (p *AgentProfilePermissions) readMember(layer Layer, key string, raw json.R
 		}
 		why = p.readProfileMember(key, raw)
 	default:
-		why = "unknown member"
+		why = "unknown member: use deny, ask, hookAllow, strictApprovals or approvalDeadlineMs"
+		if layer == LayerProfile {
+			why += ", preset or inheritPermissions"
+		}
 	}
 	if why != "" {
 		return configFault(opUnmarshal, path, "%s", why)

@@ -28,6 +28,14 @@ import (
 
 const runID = "release-1"
 
+const commands = `usage: go run ./examples/release [command -dir DIR]
+without a command the whole story is told, in two processes
+  run     -dir DIR               start a run and stop at the approval
+  pending -dir DIR               what waits
+  approve -dir DIR KEY           approve what waits under the key
+  deny    -dir DIR KEY [REASON]  deny it
+  resume  -dir DIR               go on with the run`
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -40,6 +48,11 @@ func main() {
 func command(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return story(ctx)
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		fmt.Println(commands)
+		return nil
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	dir := flags.String("dir", "", "the directory that holds the repository and the run")
@@ -70,7 +83,7 @@ func command(ctx context.Context, args []string) error {
 	case "approve-and-resume": // the second process of the story
 		return second(ctx, *dir)
 	}
-	return fmt.Errorf("unknown subcommand %q: use run, pending, approve, deny or resume", args[0])
+	return fmt.Errorf("unknown subcommand %q\n%s", args[0], commands)
 }
 
 func openStore(dir string) (*rulvar.FileStore, error) {
@@ -168,6 +181,9 @@ func decide(ctx context.Context, dir, key string, decision rulvar.ApprovalDecisi
 }
 
 func approver(dir string) (*rulvar.Engine, error) {
+	if _, err := os.Stat(filepath.Join(dir, "runs")); err != nil {
+		return nil, fmt.Errorf("%s holds no run: start one with \"run -dir %s\" (%w)", dir, dir, err)
+	}
 	store, err := openStore(dir)
 	if err != nil {
 		return nil, err
