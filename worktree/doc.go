@@ -54,8 +54,8 @@
 //
 // # Who reads what
 //
-// go-git reads the repository's configuration, HEAD, branches, and the index
-// files. The git command does what go-git cannot: it writes checkouts in
+// go-git reads the repository's configuration, HEAD, branches, and index files
+// of any form but the one that our own git call writes. The git command does what go-git cannot: it writes checkouts in
 // parallel and with their stat data, knows every ignore rule, writes binary
 // patches, resolves revisions other than branches, opens repositories whose
 // format go-git refuses, and peels tags without reading a large pack's index

@@ -2,6 +2,7 @@ package worktree
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -32,12 +33,14 @@ func readIndex(r io.Reader) (idx *index.Index, err error) {
 }
 
 func readIndexFile(path string) (*index.Index, error) {
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }()
-	return readIndex(f)
+	if idx := readPlainIndex(text); idx != nil {
+		return idx, nil
+	}
+	return readIndex(bytes.NewReader(text))
 }
 
 // unchanged reports whether a file is certainly the one that the entry speaks
