@@ -15,4 +15,13 @@ func statOf(info os.FileInfo) fileStat {
 	return s
 }
 
+// statIn is statOf of what an open directory holds.
+func statIn(_ *os.File, d os.DirEntry) (fileStat, error) {
+	info, err := d.Info()
+	if err != nil {
+		return fileStat{}, err
+	}
+	return statOf(info), nil
+}
+
 const fullStat = true

@@ -76,6 +76,7 @@ func join(dir, name string) string {
 // found is what one directory holds.
 type found struct {
 	present, changed, extra, filled []string
+	below                           []string // directories to look at
 	stats                           map[string]fileStat
 }
 
@@ -85,18 +86,11 @@ func (w *walk) directory(dir string) {
 	f := found{stats: make(map[string]fileStat)}
 	path := filepath.Join(w.tree, filepath.FromSlash(dir))
 	info, err := os.Lstat(path)
-	var list []os.DirEntry
 	if err == nil {
-		list, err = os.ReadDir(path)
+		err = w.list(path, dir, &f)
 	}
-	for _, d := range list {
-		name := join(dir, d.Name())
-		if name == ".git" {
-			continue
-		}
-		if err == nil {
-			err = w.entry(name, d, &f)
-		}
+	for _, name := range f.below { // none of which is held open for the next
+		w.descend(name)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,7 +107,27 @@ func (w *walk) directory(dir string) {
 	}
 }
 
-func (w *walk) entry(name string, d os.DirEntry, f *found) error {
+// list looks at what a directory holds.
+func (w *walk) list(path, dir string, f *found) error {
+	open, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = open.Close() }()
+	list, err := open.ReadDir(-1)
+	for _, d := range list {
+		name := join(dir, d.Name())
+		if name == ".git" {
+			continue
+		}
+		if err == nil {
+			err = w.entry(open, name, d, f)
+		}
+	}
+	return err
+}
+
+func (w *walk) entry(dir *os.File, name string, d os.DirEntry, f *found) error {
 	e := w.entries[name]
 	switch {
 	case d.IsDir() && e != nil && e.Mode == filemode.Submodule:
@@ -124,7 +138,7 @@ func (w *walk) entry(name string, d os.DirEntry, f *found) error {
 		}
 		return err
 	case d.IsDir() && w.dirs[name]:
-		w.descend(name)
+		f.below = append(f.below, name)
 		return nil
 	case d.IsDir():
 		f.extra = append(f.extra, name+"/")
@@ -133,7 +147,7 @@ func (w *walk) entry(name string, d os.DirEntry, f *found) error {
 		f.extra = append(f.extra, name)
 		return nil
 	}
-	info, err := d.Info()
+	s, err := statIn(dir, d)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -141,7 +155,7 @@ func (w *walk) entry(name string, d os.DirEntry, f *found) error {
 		return err
 	}
 	f.present = append(f.present, name)
-	if s := statOf(info); !unchanged(e, s, w.racy, w.fileMode) {
+	if !unchanged(e, s, w.racy, w.fileMode) {
 		f.changed = append(f.changed, name)
 		f.stats[name] = s
 	}
