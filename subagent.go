@@ -32,6 +32,12 @@ type OrchestrateOptions struct {
 	// ParallelAdmission says what becomes of a batch in which one task is
 	// refused. Default: the tasks before it are spawned, those behind it not.
 	ParallelAdmission ParallelAdmission
+	// ReadResults gives the agent the tools get_child_result and
+	// read_child_artifact, with which it reads the whole answers of children
+	// that have ended, and their patches, a page at a time: 4000 characters
+	// where it does not say, 20000 at most. They are part of its identity.
+	// Default false: what it learns of an answer is the first 400 characters.
+	ReadResults bool
 }
 
 // ParallelAdmission is how parallel_agents treats a batch.
@@ -83,6 +89,7 @@ type spawning struct {
 	max                int
 	childUSD           float64
 	admission          ParallelAdmission
+	reads              bool
 }
 
 const defaultMaxSpawns = 16
@@ -92,7 +99,7 @@ func (o *OrchestrateOptions) check(e *Engine) (*spawning, error) {
 	refuse := func(path, msg string) (*spawning, error) {
 		return nil, errs.New(errs.Config, "Orchestrate", path, msg)
 	}
-	sp := &spawning{profiles: o.Profiles, toolsets: o.Toolsets, schemas: make(map[string]*compiledSchema), max: o.MaxSpawns, childUSD: o.ChildBudgetUSD, admission: o.ParallelAdmission}
+	sp := &spawning{profiles: o.Profiles, toolsets: o.Toolsets, schemas: make(map[string]*compiledSchema), max: o.MaxSpawns, childUSD: o.ChildBudgetUSD, admission: o.ParallelAdmission, reads: o.ReadResults}
 	if sp.profiles == nil {
 		for name := range e.cfg.Profiles {
 			if name != o.AgentType {

@@ -237,7 +237,7 @@ func (o *orchestrator) recall() {
 	note := func(name string, result json.RawMessage) {
 		var list []taskDigest
 		switch name {
-		case toolAwaitAny:
+		case toolAwaitAny, toolChildResult:
 			list = make([]taskDigest, 1)
 			_ = json.Unmarshal(result, &list[0]) // an error result tells of none
 		case toolAwaitAll:

@@ -31,7 +31,7 @@ type controlRefusal struct {
 func (e *controlRefusal) Error() string { return fmt.Sprint(e.result["error"]) }
 
 func refuseControl(code, format string, args ...any) error {
-	return &controlRefusal{code: code, result: map[string]any{"error": fmt.Sprintf(format, args...)}}
+	return &controlRefusal{code: code, result: map[string]any{"error": fmt.Sprintf(format, args...), "code": code}}
 }
 
 const spawnSchema = `{"type":"object","additionalProperties":false,"required":["agentType","prompt"],"properties":{
@@ -83,6 +83,9 @@ func controlTools(opts *AgentOptions, escalation *EscalationOptions) []ToolSourc
 	var out []ToolSource
 	if opts.spawn != nil {
 		out = append(out, spawnTools...)
+		if opts.spawn.reads {
+			out = append(out, readTools...)
+		}
 	}
 	if escalation != nil {
 		out = append(out, escalateTool)
@@ -138,6 +141,10 @@ func (j *toolJob) control(input json.RawMessage) (any, error) {
 		return controlAwaitAll(j, input)
 	case toolCancel:
 		return controlCancel(j, input)
+	case toolChildResult:
+		return controlChildResult(j, input)
+	case toolChildArtifact:
+		return controlChildArtifact(j, input)
 	case toolFinish:
 		return controlFinish(j, input)
 	case toolEscalate:
