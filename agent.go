@@ -344,7 +344,7 @@ func (a *agentRun) finish(out agentOutcome) (agentOutcome, error) {
 		}
 	}
 	if out.escalation != nil {
-		if out.escalation, err = a.salvaged(out.escalation, ref); err != nil {
+		if out.escalation, err = a.salvaged(out.escalation, ref, out.artifacts); err != nil {
 			return out, err
 		}
 		end.Escalation = out.escalation

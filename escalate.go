@@ -57,9 +57,13 @@ type Escalation struct {
 		USD   float64 `json:"usd"`
 		Turns float64 `json:"turns"`
 	} `json:"costToDate"`
+	// Salvage is what the agent leaves to who goes on: its conversation, the
+	// array of its artifacts (each an [Artifact]; empty where it has none), and
+	// the blob of its worktree's patch, "" where it had no worktree.
 	Salvage struct {
-		TranscriptRef string          `json:"transcriptRef"`
-		Artifacts     json.RawMessage `json:"artifacts,omitempty"`
+		TranscriptRef    string          `json:"transcriptRef"`
+		Artifacts        json.RawMessage `json:"artifacts,omitempty"`
+		WorktreePatchRef string          `json:"worktreePatchRef,omitempty"`
 	} `json:"salvage"`
 	// Decision is what somebody has decided, under flavor "B".
 	Decision *EscalationDecision `json:"decision,omitempty"`
@@ -255,13 +259,19 @@ func expiredAnswer(sus *replay.Suspension) json.RawMessage {
 }
 
 // salvaged completes a report with what the agent has taken and left.
-func (a *agentRun) salvaged(report json.RawMessage, transcriptRef string) (json.RawMessage, error) {
+func (a *agentRun) salvaged(report json.RawMessage, transcriptRef string, artifacts []Artifact) (json.RawMessage, error) {
 	r, err := readEscalation(report)
 	if err != nil {
 		return nil, err
 	}
 	r.CostToDate.USD, r.CostToDate.Turns = a.costUSD(), float64(a.state.Turns)
 	r.Salvage.TranscriptRef = transcriptRef
+	if r.Salvage.Artifacts, err = marshalJSON(append([]Artifact{}, artifacts...)); err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(artifacts, func(f Artifact) bool { return f.Kind == ArtifactPatch }); i >= 0 {
+		r.Salvage.WorktreePatchRef = artifacts[i].Ref
+	}
 	return marshalJSON(r)
 }
 

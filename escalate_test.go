@@ -1,6 +1,9 @@
 package rulvar_test
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -47,6 +50,8 @@ func TestEscalationEndsTheAgent(t *testing.T) {
 		require.Equal(t, 9.0, e.RevisedEstimate.Turns)
 		require.Equal(t, 1.0, e.CostToDate.Turns)
 		require.Equal(t, got.TranscriptRef, e.Salvage.TranscriptRef)
+		require.JSONEq(t, `[]`, string(e.Salvage.Artifacts))
+		require.Empty(t, e.Salvage.WorktreePatchRef)
 		require.Len(t, e.ProposedDecomposition, 1)
 	}
 	check(out.Value)
@@ -180,4 +185,41 @@ func TestEscalationOfAChild(t *testing.T) {
 	got := f.results(t, "await_all")[0]
 	require.Contains(t, got, `"status":"escalated"`)
 	require.Contains(t, got, `"scopeDelta":"twice as large"`)
+}
+
+// Who reads the report finds what the agent has done in its worktree, also
+// after a replay.
+func TestEscalationLeavesWhatWasDone(t *testing.T) {
+	ctx := testCtx(t)
+	write := toolWithHandler(t, "write", func(tc *rulvar.ToolContext) error {
+		return os.WriteFile(filepath.Join(tc.Cwd(), "half.txt"), []byte("half\n"), 0o600)
+	})
+	tree := rulvar.Worktree()
+	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{do(call("write", map[string]any{})), do(escalate("scope_different"))}})
+	engine := rulvartest.NewEngine(t, rulvar.Config{
+		Providers: []llm.Provider{model}, Model: "test:m", Isolation: newFixtureTrees(t, json.RawMessage(`{"files":{"a.txt":"one\n"},"message":"base"}`)),
+	})
+	w := rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ int) (rulvar.AgentResult[string], error) {
+		return rulvar.AgentFull[string](c, "go", &rulvar.AgentOptions{Tools: []rulvar.ToolSource{write}, Isolation: &tree, Escalation: &rulvar.EscalationOptions{}})
+	})
+	h, err := rulvar.Run(ctx, engine, w, 0, &rulvar.RunOptions{RunID: "r1"})
+	require.NoError(t, err)
+	for range 2 {
+		out, err := h.Result(ctx)
+		require.NoError(t, err)
+		e := out.Value.Escalation
+		require.NotNil(t, e)
+		var left []rulvar.Artifact
+		require.NoError(t, json.Unmarshal(e.Salvage.Artifacts, &left))
+		have, err := json.Marshal(out.Value.Artifacts)
+		require.NoError(t, err)
+		require.JSONEq(t, string(have), string(e.Salvage.Artifacts))
+		require.Equal(t, []string{"half.txt"}, left[0].Files)
+		require.Equal(t, left[0].Ref, e.Salvage.WorktreePatchRef)
+		h, err = rulvar.Resume(ctx, engine, w, "r1", nil)
+		require.NoError(t, err)
+	}
+	_, err = h.Result(ctx)
+	require.NoError(t, err)
+	require.Len(t, model.Requests(), 2)
 }
