@@ -176,11 +176,17 @@ func valid(names []string) []string {
 // verify reports whether a tree holds what it held when the snapshot was
 // taken.
 func (p *GitProvider) verify(ctx context.Context, t *record, snapshot string) (*scan, bool, error) {
-	s, err := p.scan(ctx, t)
+	s, err := p.look(t)
 	if err != nil {
 		return nil, false, err
 	}
 	sum, print, ok := strings.Cut(snapshot, ".")
+	if ok && s.holds(print) {
+		return s, true, nil
+	}
+	if err := p.complete(ctx, t, s); err != nil {
+		return nil, false, err
+	}
 	if ok && print == s.print {
 		return s, true, nil
 	}

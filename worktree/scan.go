@@ -26,6 +26,16 @@ type scan struct {
 }
 
 func (p *GitProvider) scan(ctx context.Context, t *record) (*scan, error) {
+	s, err := p.look(t)
+	if err != nil {
+		return nil, err
+	}
+	return s, p.complete(ctx, t, s)
+}
+
+// look finds what differs from the base, and does not know yet which of the
+// new files are ignored.
+func (p *GitProvider) look(t *record) (*scan, error) {
 	fileMode, err := p.fileMode(t)
 	if err != nil {
 		return nil, err
@@ -37,13 +47,32 @@ func (p *GitProvider) scan(ctx context.Context, t *record) (*scan, error) {
 	if len(w.filled) > 0 {
 		return nil, errs.New(errs.Plain, "worktree", t.Path, fmt.Sprintf("the directory of the submodule %q holds files, which no patch of this repository can hold", w.filled[0]))
 	}
-	s := &scan{walk: w, gone: w.missing()}
-	if len(w.extra) > 0 {
+	return &scan{walk: w, gone: w.missing()}, nil
+}
+
+// complete finds that out.
+func (p *GitProvider) complete(ctx context.Context, t *record, s *scan) error {
+	if len(s.extra) > 0 {
 		if err := s.sort(ctx, p.git, t); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return s, s.fingerprint()
+	return s.fingerprint()
+}
+
+// holds reports whether all that is new or changed is what a fingerprint was
+// taken of. Nothing is ignored then, and git need not be asked. Where it is
+// false, that may be so all the same.
+func (s *scan) holds(print string) bool {
+	if slices.ContainsFunc(s.extra, func(name string) bool { return strings.HasSuffix(name, "/") }) {
+		return false
+	}
+	s.others = s.extra
+	if err := s.fingerprint(); err == nil && s.print == print {
+		return true
+	}
+	s.others = nil
+	return false
 }
 
 // fileMode reports whether the file system keeps the executable bit, as our
