@@ -9,6 +9,7 @@ import (
 	"github.com/rulvar/rulvar-go/internal/replay"
 )
 
+// spawned is one child.
 type spawned struct {
 	*spawnRecord
 	orch   *orchestrator
@@ -29,6 +30,7 @@ type spawned struct {
 	err     error
 }
 
+// resolve makes the agent of a child.
 func (ch *spawned) resolve() error {
 	o := ch.orch
 	opts := &AgentOptions{AgentType: ch.spec.AgentType}
@@ -51,6 +53,7 @@ func (ch *spawned) resolve() error {
 	return nil
 }
 
+// begin notes what the child owns, so that others see what it waits for.
 func (ch *spawned) begin() {
 	s := ch.orch.a.seg
 	s.mu.Lock()
@@ -58,8 +61,10 @@ func (ch *spawned) begin() {
 	ch.owned = replay.AgentScope(ch.a.scope, ch.a.running.Seq)
 }
 
+// overspent reports whether the child has spent what it was given.
 func (ch *spawned) overspent(usd float64) bool { return ch.BudgetUSD > 0 && usd >= ch.BudgetUSD }
 
+// costUSD is what the agent has cost so far, where its models are priced.
 func (a *agentRun) costUSD() float64 { return a.seg.budget.costOf(a.state.UsageByModel) }
 
 func (b *budget) costOf(parts []modelUsage) (usd float64) {
@@ -71,6 +76,7 @@ func (b *budget) costOf(parts []modelUsage) (usd float64) {
 	return usd
 }
 
+// clampChild bounds the output of a request by what a child has left.
 func (a *agentRun) clampChild(model string, bytes, limit int) int {
 	if a.child == nil || a.child.BudgetUSD == 0 {
 		return limit
@@ -87,6 +93,8 @@ func (a *agentRun) clampChild(model string, bytes, limit int) int {
 	return limit
 }
 
+// start lets a child work in a goroutine of its own, from its beginning or from
+// where an earlier process has left it.
 func (o *orchestrator) start(ch *spawned) {
 	if ch.started {
 		return
@@ -127,6 +135,8 @@ func (o *orchestrator) start(ch *spawned) {
 	})
 }
 
+// work does what the journal says of the child; off says that it was called off
+// before.
 func (ch *spawned) work(m replay.Result, off bool) (agentOutcome, error) {
 	switch {
 	case m.Disposition == replay.Replay:
@@ -154,6 +164,9 @@ func (ch *spawned) work(m replay.Result, off bool) (agentOutcome, error) {
 	return ch.try.perform(m)
 }
 
+// settle records how a child has ended and wakes who waits for it. A child
+// whose goroutine ends with the segment has not settled: it goes on in the
+// next one, and nobody is left to wake.
 func (ch *spawned) settle(out agentOutcome, err error) {
 	if out.status == "" && err != nil {
 		out.status = AgentErrored
@@ -168,6 +181,7 @@ func (ch *spawned) settle(out agentOutcome, err error) {
 	s.wakeJoined()
 }
 
+// shadow is an agent of which only the record is needed.
 func (o *orchestrator) shadow(r *spawnRecord) *agentRun {
 	s := o.a.seg
 	a := &agentRun{seg: s, span: s.bus.span(), parentSpan: o.a.span, info: AgentInfo{Type: r.spec.AgentType, Label: fmt.Sprintf("#%d", r.handle)}}

@@ -15,11 +15,8 @@ import (
 )
 
 // orchestrator is what an orchestrating agent knows of its children. It belongs
-
 // to the goroutine of the agent; the children themselves are under the
-
 // segment's lock.
-
 type orchestrator struct {
 	a      *agentRun
 	c      *Ctx // the agent was called with
@@ -33,42 +30,24 @@ type orchestrator struct {
 	told     map[int64]bool  // children that the model knows to have failed
 }
 
-// spawned is one child.
-
 // The causes of a child's cancellation.
-
 var (
 	errDismissed = errors.New("the agent that spawned it has ended")
 	errCalledOff = errors.New("the agent that spawned it has cancelled it")
 )
 
 // scope is what the agent owns; its children run there.
-
 func (o *orchestrator) scope() string { return replay.AgentScope(o.a.scope, o.a.running.Seq) }
 
-// resolve makes the agent of a child.
-
-// begin notes what the child owns, so that others see what it waits for.
-
-// overspent reports whether the child has spent what it was given.
-
-// costUSD is what the agent has cost so far, where its models are priced.
-
-// clampChild bounds the output of a request by what a child has left.
-
 // adopt takes a child into the list.
-
 func (o *orchestrator) adopt(ch *spawned) {
 	o.children[ch.handle] = ch
 	o.order = append(o.order, ch)
 }
 
 // restore reads what an earlier process has left of the agent's children and
-
 // lets those go on that its conversation knows. It is called once, before the
-
 // agent goes on itself.
-
 func (o *orchestrator) restore() error {
 	s := o.a.seg
 	s.mu.Lock()
@@ -125,7 +104,6 @@ func (o *orchestrator) reread(en *Entry) error {
 }
 
 // callIDs are the ids of the calls of the agent's conversation.
-
 func (a *agentRun) callIDs() map[string]bool {
 	ids := make(map[string]bool)
 	for _, id := range a.state.CallIDs {
@@ -141,20 +119,6 @@ func (a *agentRun) callIDs() map[string]bool {
 	return ids
 }
 
-// start lets a child work in a goroutine of its own, from its beginning or from
-
-// where an earlier process has left it.
-
-// work does what the journal says of the child; off says that it was called off
-
-// before.
-
-// settle records how a child has ended and wakes who waits for it. A child
-
-// whose goroutine ends with the segment has not settled: it goes on in the
-
-// next one, and nobody is left to wake.
-
 func (o *orchestrator) isSettled(ch *spawned) bool {
 	s := o.a.seg
 	s.mu.Lock()
@@ -163,7 +127,6 @@ func (o *orchestrator) isSettled(ch *spawned) bool {
 }
 
 // unsettled are the children that have been started and have not ended.
-
 func (o *orchestrator) unsettled() []*spawned {
 	s := o.a.seg
 	s.mu.Lock()
@@ -172,11 +135,8 @@ func (o *orchestrator) unsettled() []*spawned {
 }
 
 // dismiss cancels the children that are still at work when the agent ends, and
-
 // waits for their ends. Where the agent is not itself cancelled the decision is
-
 // recorded first: a resume must not let them go on.
-
 func (o *orchestrator) dismiss() error {
 	list := o.unsettled()
 	if len(list) == 0 {
@@ -197,7 +157,6 @@ func (o *orchestrator) dismiss() error {
 }
 
 // callOff records that children shall not go on.
-
 func (o *orchestrator) callOff(reason string, list ...*spawned) error {
 	var entries []*Entry
 	now := stamp(time.Now())
@@ -227,9 +186,7 @@ func (o *orchestrator) callOff(reason string, list ...*spawned) error {
 }
 
 // closeRequests abandons what cancelled children have asked for: nobody shall
-
 // be asked to approve a call that cannot run any more.
-
 func (o *orchestrator) closeRequests() error {
 	s := o.a.seg
 	var entries []*Entry
@@ -257,9 +214,7 @@ func abandonEntry(target *Entry, ch *spawned) *Entry {
 }
 
 // leave is the end of the agent's goroutine, however it comes: no child
-
 // outlives it.
-
 func (o *orchestrator) leave() {
 	for _, ch := range o.order {
 		ch.cancel(errDismissed)
@@ -269,12 +224,8 @@ func (o *orchestrator) leave() {
 	}
 }
 
-// shadow is an agent of which only the record is needed.
-
 // retell tells of the children of an agent that has ended in an earlier
-
 // segment, and adds what they have used.
-
 func (o *orchestrator) retell(seq int64) error {
 	s, scope := o.a.seg, replay.AgentScope(o.a.scope, seq)
 	s.mu.Lock()
@@ -302,7 +253,6 @@ func (o *orchestrator) retell(seq int64) error {
 }
 
 // unfinished asks a model that says something, and calls nothing, to finish.
-
 func (o *orchestrator) unfinished(reply *modelReply) (agentOutcome, bool, error) {
 	a := o.a
 	if reply.finish == llm.FinishMaxTokens && reply.text == "" {
