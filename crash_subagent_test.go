@@ -46,7 +46,7 @@ func orchestratedCrashRun() crashRun {
 		},
 		workflow: func(string) *rulvar.Workflow[string, string] {
 			return rulvar.DefineWorkflow("orchestrated", func(c *rulvar.Ctx, _ string) (string, error) {
-				return rulvar.Orchestrate[string](c, "goal", nil)
+				return rulvar.Orchestrate[string](c, "goal", &rulvar.OrchestrateOptions{ParallelAdmission: rulvar.AdmitAllOrNone})
 			})
 		},
 		answer: approve, loose: true,

@@ -44,7 +44,8 @@ type OrchestrateOptions struct {
 type ParallelAdmission string
 
 // The ways: stop at the first refusal, spawn all that can be, or spawn all or
-// none.
+// none. None of the last works before all are on record: where a process dies
+// in between, the next one admits the rest or withdraws what there is.
 const (
 	AdmitFailFast  ParallelAdmission = ""
 	AdmitTryAll    ParallelAdmission = "try-all"

@@ -36,6 +36,7 @@ type spawnLineage struct {
 //	{"decisionType":"spawn-admission","toolCallId":"…","index":0,"spec":{…},
 //	 "verdict":"admitted","logicalTaskId":"7","budgetUsd":0.2,"reserveUsd":0.2}
 //	{…,"verdict":"refused","code":"quota","reason":"…"}
+//	{…,"index":0,"batch":3,…}   of a batch that is admitted as a whole or not
 //
 // Its seq is the handle of the child. It is written before the child is there,
 // and read back, never decided again, where the call is repeated.
@@ -43,6 +44,7 @@ type spawnRecord struct {
 	DecisionType  string          `json:"decisionType"`
 	ToolCallID    string          `json:"toolCallId"`
 	Index         int             `json:"index"`
+	Batch         int             `json:"batch,omitempty"` // its size; 0 where tasks stand for themselves
 	Spec          json.RawMessage `json:"spec"`
 	Verdict       string          `json:"verdict"`
 	Code          string          `json:"code,omitempty"`
@@ -53,7 +55,8 @@ type spawnRecord struct {
 
 	handle int64
 	spec   spawnSpec
-	taken  bool // by a call of this conversation
+	taken  bool     // by a call of this conversation
+	child  *spawned // that a record which was read admits
 }
 
 const (
@@ -74,16 +77,23 @@ func (r *spawnRecord) task() string { return firstSet(r.LogicalTaskID, fmt.Sprin
 // starts the children. What an earlier process has decided about the call is
 // read back.
 func (o *orchestrator) admit(j *toolJob, specs []spawnSpec, policy ParallelAdmission) ([]*spawnRecord, error) {
-	made := o.decided(j.call.ID, specs)
+	made := o.decided(j.call.ID, specs, policy)
+	if len(made) > 0 && made[0].Batch == 0 && policy == AdmitAllOrNone {
+		policy = AdmitTryAll // its beginning was admitted for itself
+	}
 	if len(made) < len(specs) && !stops(made, policy) {
 		if err := j.hold(); err != nil {
 			return nil, err
 		}
-		fresh, err := o.decide(j.call.ID, specs, len(made), policy)
+		var err error
+		if policy == AdmitAllOrNone || len(made) > 0 && made[0].Batch > 0 {
+			made, err = o.decideBatch(j.call.ID, specs, made)
+		} else {
+			made, err = o.decide(j.call.ID, specs, made, policy)
+		}
 		if err != nil {
 			return nil, err
 		}
-		made = append(made, fresh...)
 	}
 	for _, r := range made {
 		r.taken = true
@@ -101,41 +111,60 @@ func stops(made []*spawnRecord, policy ParallelAdmission) bool {
 
 // decided returns the leading decisions about a call that the journal holds:
 // those that name it, or after a conversation that began again those about
-// equal specs that no call of this one has.
-func (o *orchestrator) decided(callID string, specs []spawnSpec) []*spawnRecord {
-	var made []*spawnRecord
+// equal specs that no call of this one has. Of a batch that is all or none it
+// is the call's own, or another's as a whole.
+func (o *orchestrator) decided(callID string, specs []spawnSpec, policy ParallelAdmission) []*spawnRecord {
+	own := func(r *spawnRecord, i int) bool { return r.ToolCallID == callID && r.Index == i }
+	foreign := func(r *spawnRecord, _ int) bool { return !o.known[r.ToolCallID] && o.children[r.handle] != nil }
+	made := o.leading(specs, own)
+	switch {
+	case len(made) > 0 && made[0].Batch > 0:
+		if len(made) < len(specs) && o.children[made[0].handle] != nil {
+			return nil // of a whole batch of other tasks
+		}
+	case len(made) == 0 && policy == AdmitAllOrNone:
+		if made = o.leading(specs, foreign); len(made) < len(specs) {
+			return nil
+		}
+	default:
+		made = o.leading(specs, own, foreign)
+	}
+	for i, r := range made {
+		r.taken, r.Index = true, i
+	}
+	return made
+}
+
+// leading finds a record for each of the leading specs: one that the first
+// match takes, else one that the next does.
+func (o *orchestrator) leading(specs []spawnSpec, matches ...func(r *spawnRecord, i int) bool) (made []*spawnRecord) {
 	for i := range specs {
 		text, err := jcs.Marshal(specs[i])
 		if err != nil {
 			return made
 		}
 		var found *spawnRecord
-		for _, r := range o.records {
-			if r.taken || !bytes.Equal(r.Spec, text) {
-				continue
-			}
-			if r.ToolCallID == callID && r.Index == i {
-				found = r
+		for _, match := range matches {
+			at := slices.IndexFunc(o.records, func(r *spawnRecord) bool {
+				return !r.taken && match(r, i) && bytes.Equal(r.Spec, text) && !slices.Contains(made, r)
+			})
+			if at >= 0 {
+				found = o.records[at]
 				break
-			}
-			if found == nil && !o.known[r.ToolCallID] && r.admitted() {
-				found = r
 			}
 		}
 		if found == nil {
 			return made
 		}
-		found.taken = true
-		found.Index = i
 		made = append(made, found)
 	}
 	return made
 }
 
-// decide judges the specs from index on and appends what came of it as one
-// batch, before anything else is done.
-func (o *orchestrator) decide(callID string, specs []spawnSpec, from int, policy ParallelAdmission) ([]*spawnRecord, error) {
-	var made []*spawnRecord
+// decide judges the specs behind those that made tells of and appends what came
+// of it as one batch, before anything else is done. It returns all records.
+func (o *orchestrator) decide(callID string, specs []spawnSpec, made []*spawnRecord, policy ParallelAdmission) ([]*spawnRecord, error) {
+	from := len(made)
 	var children []*spawned
 	for i := from; i < len(specs) && !stops(made, policy); i++ {
 		r, ch := o.judge(specs[i], children)
@@ -145,20 +174,9 @@ func (o *orchestrator) decide(callID string, specs []spawnSpec, from int, policy
 			children = append(children, ch)
 		}
 	}
-	if policy == AdmitAllOrNone && len(children) < len(made) {
-		for _, r := range made {
-			if r.admitted() {
-				r.Verdict, r.Code, r.Reason = spawnRefused, "batch_atomic", "another task of the batch was refused, and all are spawned or none"
-			}
-		}
+	if err := o.record(made[from:]); err != nil {
 		for _, ch := range children {
-			ch.release()
-		}
-		children = nil
-	}
-	if err := o.record(made); err != nil {
-		for _, ch := range children {
-			ch.release()
+			ch.discard()
 		}
 		return nil, err
 	}
@@ -168,9 +186,9 @@ func (o *orchestrator) decide(callID string, specs []spawnSpec, from int, policy
 	return made, nil
 }
 
-// record appends decisions.
-func (o *orchestrator) record(made []*spawnRecord) error {
-	var entries []*Entry
+// record appends decisions, behind other entries.
+func (o *orchestrator) record(made []*spawnRecord, entries ...*Entry) error {
+	before := len(entries)
 	now := stamp(time.Now())
 	for _, r := range made {
 		r.DecisionType = replay.DecisionSpawn
@@ -190,7 +208,7 @@ func (o *orchestrator) record(made []*spawnRecord) error {
 		return err
 	}
 	for i, r := range made {
-		r.handle = entries[i].Seq
+		r.handle = entries[before+i].Seq
 		o.records = append(o.records, r)
 	}
 	return nil

@@ -41,6 +41,9 @@ func (o *orchestrator) scope() string { return replay.AgentScope(o.a.scope, o.a.
 
 // adopt takes a child into the list.
 func (o *orchestrator) adopt(ch *spawned) {
+	if ch.ctx == nil {
+		ch.ctx, ch.cancel = context.WithCancelCause(o.c.Context)
+	}
 	o.children[ch.handle] = ch
 	o.order = append(o.order, ch)
 }
@@ -58,6 +61,7 @@ func (o *orchestrator) restore() error {
 			return errs.Wrap(errs.JournalOrder, "replay", fmt.Sprintf("entry %d", en.Seq), "the recorded decision about a spawn has a wrong shape", err)
 		}
 	}
+	o.settleBatches()
 	o.known = o.a.callIDs()
 	o.recall()
 	for _, ch := range o.order {
@@ -77,11 +81,11 @@ func (o *orchestrator) reread(en *Entry) error {
 		return err
 	}
 	if kind.DecisionType == replay.DecisionSpawnCancel {
-		ch := o.children[kind.TargetRef]
-		if ch == nil {
+		at := slices.IndexFunc(o.records, func(r *spawnRecord) bool { return r.child != nil && r.handle == kind.TargetRef })
+		if at < 0 {
 			return fmt.Errorf("no agent was spawned with the handle %d", kind.TargetRef)
 		}
-		ch.cancelled = true
+		o.records[at].child.cancelled = true
 		return nil
 	}
 	r := &spawnRecord{handle: en.Seq}
@@ -96,9 +100,7 @@ func (o *orchestrator) reread(en *Entry) error {
 	}
 	o.records = append(o.records, r)
 	if r.admitted() {
-		ch := &spawned{spawnRecord: r, orch: o, done: make(chan struct{})}
-		ch.ctx, ch.cancel = context.WithCancelCause(o.c.Context)
-		o.adopt(ch)
+		r.child = &spawned{spawnRecord: r, orch: o, done: make(chan struct{})}
 	}
 	return nil
 }
@@ -164,14 +166,7 @@ func (o *orchestrator) callOff(reason string, list ...*spawned) error {
 		if ch.cancelled {
 			continue
 		}
-		value, err := marshalJSON(map[string]any{"decisionType": replay.DecisionSpawnCancel, "targetRef": ch.handle, "reason": reason})
-		if err != nil {
-			return err
-		}
-		entries = append(entries, &Entry{
-			Scope: o.scope(), Key: fmt.Sprintf("spawn-cancelled:%d", ch.handle), Kind: journal.KindDecision,
-			Status: journal.StatusOK, SpanID: o.a.span, StartedAt: now, EndedAt: now, Value: value,
-		})
+		entries = append(entries, o.cancelEntry(ch, reason, now))
 	}
 	if len(entries) == 0 {
 		return nil
@@ -183,6 +178,14 @@ func (o *orchestrator) callOff(reason string, list ...*spawned) error {
 		ch.cancelled = true
 	}
 	return nil
+}
+
+func (o *orchestrator) cancelEntry(ch *spawned, reason, now string) *Entry {
+	return &Entry{
+		Scope: o.scope(), Key: fmt.Sprintf("spawn-cancelled:%d", ch.handle), Kind: journal.KindDecision,
+		Status: journal.StatusOK, SpanID: o.a.span, StartedAt: now, EndedAt: now,
+		Value: mustMarshal(map[string]any{"decisionType": replay.DecisionSpawnCancel, "targetRef": ch.handle, "reason": reason}),
+	}
 }
 
 // closeRequests abandons what cancelled children have asked for: nobody shall
