@@ -71,6 +71,32 @@ func TestFailedSyncEndsTheRunHere(t *testing.T) {
 	}
 }
 
+// TestFailedWriteIsGone: what a failed write left does not come back among the
+// blocks of the next one when the power fails then.
+func TestFailedWriteIsGone(t *testing.T) {
+	for seed := range uint64(60) {
+		disk := faultfs.New()
+		s := open(t, "/d", &journal.FileOptions{FS: disk})
+		l := started(t, s, "r1", 2)
+		failOnce(disk, faultfs.Write, ".jsonl", syscall.ENOSPC, 2048)
+		require.ErrorIs(t, s.Append(t.Context(), "r1", step(`"`+strings.Repeat("x", 3000)+`"`), l), syscall.ENOSPC)
+		var after *faultfs.FS
+		disk.Inject = func(op faultfs.Op, _ string) faultfs.Fault {
+			if op == faultfs.Sync && after == nil {
+				after = disk.Shred(rand.New(rand.NewPCG(seed, 0)))
+			}
+			return faultfs.Fault{}
+		}
+		require.NoError(t, s.Append(t.Context(), "r1", step(`"`+strings.Repeat("y", 900)+`"`), l))
+		_, entries, err := open(t, "/d", &journal.FileOptions{FS: after}).Load(t.Context(), "r1", -1)
+		require.NoError(t, err, seed)
+		require.GreaterOrEqual(t, len(entries), 2, seed)
+		for _, e := range entries[2:] {
+			require.NotContains(t, string(e.Raw), "x", seed)
+		}
+	}
+}
+
 func TestFailedWriteThatCannotBeTakenBack(t *testing.T) {
 	disk := faultfs.New()
 	s := open(t, "/d", &journal.FileOptions{FS: disk})
@@ -201,5 +227,21 @@ func TestAnyFault(t *testing.T) {
 		l = lock(t, s, "r1")
 		require.NoError(t, s.Append(context.Background(), "r1", step(`1`), l))
 		require.NoError(t, l.Release())
+	}
+}
+
+// TestReplacedWithoutItsName: where the directory could not be synced after a
+// journal was replaced, the next append syncs it.
+func TestReplacedWithoutItsName(t *testing.T) {
+	for seed := range uint64(20) {
+		disk := faultfs.New()
+		s := open(t, "/d", &journal.FileOptions{FS: disk})
+		l := started(t, s, "r1", 2)
+		addText(t, disk, line9+line9b)
+		failOnce(disk, faultfs.SyncDir, "", syscall.EIO, 0)
+		require.ErrorIs(t, s.Append(t.Context(), "r1", step(`1`), l), syscall.EIO)
+		require.NoError(t, s.Append(t.Context(), "r1", step(`1`), l))
+		disk = disk.Crash(rand.New(rand.NewPCG(seed, 0)))
+		require.Equal(t, []int64{0, 1, 9, 10, 11}, loaded(t, open(t, "/d", &journal.FileOptions{FS: disk}), "r1", -1))
 	}
 }

@@ -1,6 +1,9 @@
 package journal
 
-import "bytes"
+import (
+	"bytes"
+	"time"
+)
 
 // While a run is worked on, its journal is kept longer than its text:
 // newlines are written ahead, which every reader of JSON lines passes over. An
@@ -25,16 +28,19 @@ func padded(end int64) int64 {
 var newlinesAhead = bytes.Repeat([]byte{'\n'}, minPadding)
 
 // pad writes newlines from the byte end of the file on. Where there is no room
-// for them the journal does without.
+// for them the journal does without: a part of them could end where a block
+// begins.
 func (r *run) pad(end int64) {
 	to := padded(end)
+	r.size, r.padded = to, true
 	for at := end; at < to; {
 		n := min(int64(len(newlinesAhead)), to-at)
 		if writeAll(r.f, newlinesAhead[:n], at) != nil {
+			_ = r.f.Truncate(end) // or else the next append finds the file longer
+			r.size, r.padded = end, true
 			return
 		}
 		at += n
-		r.size, r.padded = at, true
 	}
 }
 
@@ -49,16 +55,26 @@ func (r *run) ahead(size int64) bool {
 	return int64(n) == min(2, size-r.pos.end) && newlines(b[:n]) == n
 }
 
-// trim takes the newlines back, if nobody else is writing. The caller holds the
-// run's lock.
+// trimTries is how often trim looks for others who write or read.
+const trimTries = 25
+
+// trim takes the newlines back, unless others write all the time. The caller
+// holds the run's lock.
 func (r *run) trim() {
 	r.file.Lock()
 	defer r.file.Unlock()
 	if r.f == nil || !r.padded || r.s.deadRun(r.id) != nil {
 		return
 	}
-	if ok, err := r.f.TryLock(); err != nil || !ok {
-		return
+	for try := 1; ; try++ {
+		ok, err := r.f.TryLock()
+		if err != nil || !ok && try == trimTries {
+			return
+		}
+		if ok {
+			break
+		}
+		time.Sleep(lockWait)
 	}
 	defer func() { _ = r.f.Unlock() }()
 	now, err := r.s.fs.Stat(r.path)

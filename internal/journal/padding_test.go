@@ -2,15 +2,12 @@ package journal_test
 
 import (
 	"bytes"
-	"context"
 	"math/rand/v2"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rulvar/rulvar-go/internal/journal"
@@ -115,84 +112,3 @@ func (f stoppedFile) Stat() (os.FileInfo, error) {
 type stopped struct{ os.FileInfo }
 
 func (stopped) ModTime() (t time.Time) { return t }
-
-// TestReadBesideAWrite: what a reader sees of a write that is under way, some
-// bytes of it and not others, is read again while nobody writes.
-func TestReadBesideAWrite(t *testing.T) {
-	disk := faultfs.New()
-	s := open(t, "/d", &journal.FileOptions{FS: disk})
-	l := started(t, s, "r1", 5)
-	text := fileText(t, disk)
-	lines := bytes.SplitAfter(bytes.TrimRight(text, "\n"), []byte("\n"))
-	at := len(bytes.Join(lines[:3], nil))
-	for name, c := range map[string]struct{ from, to int }{
-		"its middle":     {at + 20, at + 60},
-		"its beginning":  {at, at + 60},
-		"its end":        {at + 20, at + len(lines[3])},
-		"an entry":       {at, at + len(lines[3])},
-		"two, one whole": {at - 10, at + len(lines[3])},
-	} {
-		t.Run(name, func(t *testing.T) {
-			view := bytes.Clone(text)
-			copy(view[c.from:c.to], bytes.Repeat([]byte("\n"), c.to-c.from))
-			reader := open(t, "/d", &journal.FileOptions{FS: &viewed{FS: disk, views: [][]byte{view}}})
-			require.Equal(t, []int64{0, 1, 2, 3, 4}, loaded(t, reader, "r1", -1))
-		})
-	}
-	require.NoError(t, l.Release())
-}
-
-// viewed is a disk whose journals are first read as the views say.
-type viewed struct {
-	*faultfs.FS
-	views [][]byte
-}
-
-func (d *viewed) OpenFile(name string, flag int, perm os.FileMode) (journal.File, error) {
-	f, err := d.FS.OpenFile(name, flag, perm)
-	if len(d.views) > 0 && strings.HasSuffix(name, ".jsonl") {
-		f, d.views = &viewedFile{f, d.views[0]}, d.views[1:]
-	}
-	return f, err
-}
-
-type viewedFile struct {
-	journal.File
-	view []byte
-}
-
-func (f *viewedFile) ReadAt(b []byte, at int64) (int, error) {
-	return bytes.NewReader(f.view).ReadAt(b, at)
-}
-
-// TestReadersBesideAWriter: readers of a journal that is being written see
-// every entry, in order, each once.
-func TestReadersBesideAWriter(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
-	l := started(t, s, "r1", 1)
-	const entries = 300
-	var group sync.WaitGroup
-	for range 2 {
-		group.Go(func() {
-			reader := open(t, dir, nil)
-			for last := int64(0); last < entries; {
-				_, more, err := reader.Load(context.Background(), "r1", last)
-				if !assert.NoError(t, err) {
-					return
-				}
-				for _, e := range more {
-					if !assert.Equal(t, last+1, e.Seq) {
-						return
-					}
-					last = e.Seq
-				}
-			}
-		})
-	}
-	for i := range entries {
-		require.NoError(t, s.Append(t.Context(), "r1", step(`"`+strings.Repeat("x", i*7%6000)+`"`), l))
-	}
-	group.Wait()
-	require.NoError(t, l.Release())
-}

@@ -202,10 +202,9 @@ func (r *run) put(b []byte, count int, ahead bool) error {
 	const op = "append"
 	end := r.pos.end + int64(len(b))
 	if err := writeAll(r.f, b, r.pos.end); err != nil {
-		if undo := r.f.Truncate(r.pos.end); undo != nil {
+		if undo := r.takeBack(); undo != nil {
 			return r.s.kill(r.id, errs.Wrap(errs.JournalIntegrity, op, r.path, "the write failed and what it left could not be cut off", errors.Join(err, undo)))
 		}
-		r.size, r.padded = r.pos.end, false
 		return errs.Wrap(errs.JournalIntegrity, op, r.path, "not written; the journal is as it was", err)
 	}
 	r.pending += count
@@ -230,6 +229,19 @@ func (r *run) put(b []byte, count int, ahead bool) error {
 	}
 	r.named, r.pending = true, 0
 	return nil
+}
+
+// takeBack cuts off what a write that failed left behind the tail, for good:
+// after a power cut blocks of it could stand among those of the next write.
+func (r *run) takeBack() error {
+	err := r.f.Truncate(r.pos.end)
+	if err == nil {
+		r.size, r.padded = r.pos.end, false
+		if r.s.opts.SyncEvery >= 0 {
+			err = r.f.Sync()
+		}
+	}
+	return err
 }
 
 // deadRun returns why nothing is appended to a run any more.
@@ -271,8 +283,13 @@ func (r *run) acquire(batch []*request) ([]*request, fs.FileInfo, error) {
 			time.Sleep(wait)
 			continue
 		}
-		if now, err := r.s.fs.Stat(r.path); err == nil && r.self != nil && r.s.fs.SameFile(r.self, now) {
+		now, err := r.s.fs.Stat(r.path)
+		if err == nil && r.self != nil && r.s.fs.SameFile(r.self, now) {
 			return batch, now, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			err = errors.Join(err, r.f.Unlock())
+			return batch, nil, errs.Wrap(errs.JournalIntegrity, op, r.path, "cannot tell whether the journal is still the one that is open", err)
 		}
 		if err := r.close(); err != nil { // replaced or removed: look again
 			return batch, nil, errs.Wrap(errs.JournalIntegrity, op, r.path, "cannot close the journal", err)
@@ -413,8 +430,9 @@ func (r *run) separate() error {
 		return errors.Join(err, f.Close(), r.s.fs.Remove(temp))
 	}
 	self, unknown := f.Stat()
-	err = errors.Join(unknown, r.s.fs.SyncDir(r.s.dir), r.f.Close())
-	r.f, r.self = f, self
+	unnamed := r.s.fs.SyncDir(r.s.dir)
+	err = errors.Join(unknown, unnamed, r.f.Close())
+	r.f, r.self, r.named = f, self, unnamed == nil
 	r.pos.lines += len(values) - 1
 	r.pos.end, r.pos.open = int64(len(text)), false
 	return err

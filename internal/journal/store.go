@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
 )
@@ -136,60 +134,6 @@ func (s *FileStore) makeParents(dir string) error {
 	return nil
 }
 
-// glimpse is what Load saw of a run the last time.
-type glimpse struct {
-	pos  position
-	info fs.FileInfo // of the journal, when it had been read to pos
-	meta *Meta
-	of   fs.FileInfo // of the metadata file
-}
-
-// maxSeen bounds how many runs a store remembers; forgetting costs a reading.
-const maxSeen = 4096
-
-// Load returns a run's metadata and those of its entries whose sequence number
-// is above after (-1 is all). A run that does not exist has neither, and is no
-// error; metadata alone, or entries alone, is possible too. The whole journal
-// is checked as it is read: damage is a journal_order_violation naming file,
-// line and byte, a torn last line is left out. Metadata that cannot be read is
-// an error, not absent.
-//
-// Load changes nothing on disk, and takes no lock but for a moment where what
-// it reads looks damaged, to read again what nobody writes to. It may see entries whose
-// Append has not returned. Looking again with after at the last entry costs
-// two stats while nothing was written, a look at two bytes more where a segment
-// is at work or died at it, and a reading of what was written since
-// otherwise.
-func (s *FileStore) Load(ctx context.Context, runID string, after int64) (*Meta, []*Entry, error) {
-	if err := admit(ctx, CheckRunID(runID)); err != nil {
-		return nil, nil, err
-	}
-	s.mu.Lock()
-	old := s.seen[runID]
-	s.mu.Unlock()
-	g := &glimpse{pos: origin()}
-	if old != nil {
-		*g = *old
-		if after < 0 {
-			g.of = nil // a full load reads everything
-		}
-	}
-	if err := s.loadMeta(runID, g); err != nil {
-		return nil, nil, err
-	}
-	entries, err := s.loadJournal(ctx, runID, g, after)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.mu.Lock()
-	if len(s.seen) >= maxSeen {
-		clear(s.seen)
-	}
-	s.seen[runID] = g
-	s.mu.Unlock()
-	return g.meta.clone(), entries, nil
-}
-
 // loadMeta brings g's metadata up to date. A change replaces the file, so that
 // a file that is the same one holds the same text.
 func (s *FileStore) loadMeta(runID string, g *glimpse) error {
@@ -267,121 +211,6 @@ func (s *FileStore) readFile(path string, offset int64) ([]byte, fs.FileInfo, er
 		b, err = readAll(f, offset, info.Size())
 	}
 	return b, info, errors.Join(err, f.Close())
-}
-
-// loadJournal reads the entries above after, and brings g up to date.
-func (s *FileStore) loadJournal(ctx context.Context, runID string, g *glimpse, after int64) ([]*Entry, error) {
-	path := s.journalPath(runID)
-	info, err := s.fs.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		g.pos, g.info = origin(), nil
-		return nil, nil
-	}
-	if err != nil {
-		return nil, errs.Wrap(errs.JournalIntegrity, "load", path, "cannot read the journal", err)
-	}
-	known := g.info != nil && after >= g.pos.lastSeq
-	if known && s.unchanged(g.info, info) {
-		same, err := s.stillAhead(path, g.pos, info.Size())
-		if same || err != nil {
-			return nil, err
-		}
-	}
-	pos := origin()
-	if known && g.pos.clean() && s.fs.SameFile(g.info, info) && info.Size() >= g.pos.end {
-		pos = g.pos
-	}
-	from := max(pos.end-1, 0)
-	b, info, err := s.readFile(path, from)
-	if err != nil {
-		return nil, errs.Wrap(errs.JournalIntegrity, "load", path, "cannot read the journal", err)
-	}
-	if pos.end > 0 && (len(b) == 0 || b[0] != '\n') {
-		// What was read before is not there any more: begin anew.
-		pos = origin()
-		if b, info, err = s.readFile(path, 0); err != nil {
-			return nil, errs.Wrap(errs.JournalIntegrity, "load", path, "cannot read the journal", err)
-		}
-	} else {
-		b = b[pos.end-from:]
-	}
-	entries, err := pos.above(after, path, b)
-	if err != nil || pos.gap {
-		if text, now, ok := s.readQuiet(ctx, path); ok {
-			pos, info = origin(), now
-			entries, err = pos.above(after, path, text)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	g.pos, g.info = pos, info
-	return entries, nil
-}
-
-// above is consume for who wants the entries above a number.
-func (p *position) above(after int64, file string, b []byte) (entries []*Entry, err error) {
-	err = p.consume(file, b, func(e *Entry) {
-		if e.Seq > after {
-			entries = append(entries, e)
-		}
-	})
-	return entries, err
-}
-
-// quietWait bounds how long a reader waits for the writers of a journal that
-// it finds damaged: each holds the append lock for one write and one sync.
-const quietWait = 10 * time.Second
-
-// readQuiet reads a journal while nobody writes to it. A reading beside a
-// write into newlines written ahead may find some of its bytes and not
-// others, and so what looks like damage. It reports false where the lock
-// cannot be had.
-func (s *FileStore) readQuiet(ctx context.Context, path string) ([]byte, fs.FileInfo, bool) {
-	ctx, cancel := context.WithTimeout(ctx, quietWait)
-	defer cancel()
-	f, err := s.fs.OpenFile(path, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, nil, false
-	}
-	defer func() { _ = f.Close() }() // which gives the lock back
-	for {
-		ok, err := f.TryLock()
-		if err != nil {
-			return nil, nil, false
-		}
-		if ok {
-			break
-		}
-		if pause(ctx, time.Millisecond) != nil {
-			return nil, nil, false
-		}
-	}
-	info, err := f.Stat()
-	if err != nil || !fits(info.Size()) {
-		return nil, nil, false
-	}
-	b, err := readAll(f, 0, info.Size())
-	return b, info, err == nil
-}
-
-// stillAhead reports whether a journal whose length and time have not changed
-// holds nothing new. Where newlines are written ahead, an entry changes
-// neither: times are coarser than appends.
-func (s *FileStore) stillAhead(path string, pos position, size int64) (bool, error) {
-	if size == pos.end || !pos.clean() {
-		return true, nil
-	}
-	f, err := s.fs.OpenFile(path, os.O_RDONLY, 0)
-	if err != nil {
-		return false, errs.Wrap(errs.JournalIntegrity, "load", path, "cannot read the journal", err)
-	}
-	b := make([]byte, min(2, size-pos.end))
-	n, err := f.ReadAt(b, pos.end)
-	if err = errors.Join(err, f.Close()); err != nil && !errors.Is(err, io.EOF) {
-		return false, errs.Wrap(errs.JournalIntegrity, "load", path, "cannot read the journal", err)
-	}
-	return newlines(b[:n]) == len(b), nil
 }
 
 // PutMeta replaces a run's metadata. The caller holds the run's lock. Members

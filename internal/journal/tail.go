@@ -96,10 +96,11 @@ type tailReader struct {
 }
 
 // behindHole reports whether b[from:] may stand behind blocks that a power cut
-// took from the beginning of a write: nothing but newlines, up to a block.
+// took from the beginning of a write: nothing but newlines, up to a block. The
+// block may begin with the newline of a line that it took the rest of.
 func (c *tailReader) behindHole(from int) bool {
-	at := c.base + int64(from)
-	return at > c.end && at%block == 0 && newlines(c.b[c.end-c.base:from]) == from-int(c.end-c.base)
+	at, blank := c.base+int64(from), from-int(c.end-c.base)
+	return blank > 0 && (at%block == 0 || blank > 1 && at%block == 1) && newlines(c.b[c.end-c.base:from]) == blank
 }
 
 // line reads one line that holds exactly one entry. Behind a hole only the
@@ -221,12 +222,14 @@ func torn(text []byte, at int64) bool {
 		}
 	}
 	aligned := func(i int) bool { return (at+int64(i))%block == 0 }
+	// The block behind them may begin with the newline of a line whose end they took.
+	begins := aligned(to) || to > cut+1 && text[to-1] == '\n' && aligned(to-1)
 	switch {
 	case zeros == len(text):
 		return true // the length reached the disk before the bytes
 	case zeros == 0 && to == len(text) && cut > 0 && !aligned(cut) && text[cut-1] != '}':
 		return to-cut > 1 && beginning(text[:cut]) // a write stopped between blocks
-	case cut > 0 && !aligned(cut), to < len(text) && !aligned(to):
+	case cut > 0 && !aligned(cut), to < len(text) && !begins:
 		return false
 	case zeros > 0:
 		return aligned(zeros)

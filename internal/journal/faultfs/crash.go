@@ -14,7 +14,14 @@ const sector = 512
 // each file a beginning of its writes, of the last of which any sectors may be
 // missing. Bytes that a file's length covers and no write reached are zero.
 // Nobody holds a lock. rng decides; the file system itself is not changed.
-func (f *FS) Crash(rng *rand.Rand) *FS {
+func (f *FS) Crash(rng *rand.Rand) *FS { return f.crash(rng, (*node).torn) }
+
+// Shred is Crash by a disk that keeps no order between syncs: each sector of a
+// file is as any of the writes since the last sync left it, and the file is as
+// long as after any of them.
+func (f *FS) Shred(rng *rand.Rand) *FS { return f.crash(rng, (*node).shredded) }
+
+func (f *FS) crash(rng *rand.Rand, left func(*node, *rand.Rand) []byte) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	names := make(map[*node]map[string]*node) // directories, with what survives
@@ -50,7 +57,7 @@ func (f *FS) Crash(rng *rand.Rand) *FS {
 		c := &node{time: n.time}
 		copies[n] = c
 		if n.dir == nil {
-			c.data = n.torn(rng)
+			c.data = left(n, rng)
 			c.durable = slices.Clone(c.data)
 			return c
 		}
@@ -104,6 +111,23 @@ func (n *node) torn(rng *rand.Rand) []byte {
 			copy(out[at:min(next, int64(size))], full[at:])
 		}
 		at = next
+	}
+	return out
+}
+
+// shredded returns a file's bytes with the sectors of different moments. Where
+// a moment had none, the bytes are zero.
+func (n *node) shredded(rng *rand.Rand) []byte {
+	moments := [][]byte{n.durable}
+	for _, c := range n.changes {
+		moments = append(moments, c.applyTo(moments[len(moments)-1]))
+	}
+	any := func() []byte { return moments[rng.IntN(len(moments))] }
+	out := make([]byte, len(any()))
+	for at := 0; at < len(out); at += sector {
+		if was := any(); at < len(was) {
+			copy(out[at:min(at+sector, len(out))], was[at:])
+		}
 	}
 	return out
 }
