@@ -13,7 +13,7 @@ import (
 // that they are left only by a process that died.
 const (
 	minPadding = 4 << 10
-	maxPadding = 256 << 10
+	maxPadding = 1 << 20
 )
 
 // padded is how long a journal is made whose text ends at end: as much again,
