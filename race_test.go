@@ -1,0 +1,5 @@
+//go:build race
+
+package rulvar_test
+
+const raceEnabled = true
