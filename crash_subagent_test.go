@@ -23,7 +23,7 @@ func orchestratedCrashRun() crashRun {
 		do(named("g1", spawnAll(task("writer", "left"), task("deployer", "right")))),
 		do(named("g2", await("await_all", "$1", "$2"))),
 		do(named("g3", spawn("writer", "third")), named("g4", spawn("thinker", "never"))),
-		do(named("g5", call("cancel_agent", map[string]any{"handle": "$4"})), named("g6", await("await_all", "$3"))),
+		do(named("g5", call("cancel_agent", map[string]any{"handle": "$4"})), named("g6", await("await_all", "$3")), named("g8", read("$1")), named("g9", read("$3"))),
 		do(named("g7", finish("goal is done"))))
 	left := script("left", []string{"write:l1"})
 	right := script("right", []string{"deploy:r1"}, []string{"look:r2"})
@@ -46,7 +46,7 @@ func orchestratedCrashRun() crashRun {
 		},
 		workflow: func(string) *rulvar.Workflow[string, string] {
 			return rulvar.DefineWorkflow("orchestrated", func(c *rulvar.Ctx, _ string) (string, error) {
-				return rulvar.Orchestrate[string](c, "goal", &rulvar.OrchestrateOptions{ParallelAdmission: rulvar.AdmitAllOrNone})
+				return rulvar.Orchestrate[string](c, "goal", &rulvar.OrchestrateOptions{ParallelAdmission: rulvar.AdmitAllOrNone, ReadResults: true})
 			})
 		},
 		answer: approve, loose: true,

@@ -240,6 +240,19 @@ func checkPair(t testing.TB, alone *aloneTable, e int, engine *rulvar.Permission
 	return checked
 }
 
+// What a parent has itself inherited loosens nothing further down either.
+func TestInheritanceOfWhatWasInherited(t *testing.T) {
+	layers, calls := tableLayers(), tableCalls(t)
+	for n := range 4000 {
+		first, parent, child := &layers[n*31%len(layers)], &layers[n*17%len(layers)], &layers[n*7/3%len(layers)]
+		spawner := parent.chain(t, nil, true, first.chain(t, nil, false, nil))
+		alone, in := child.chain(t, nil, false, nil), child.chain(t, nil, true, spawner)
+		c := calls[n%len(calls)]
+		own, got := alone.Evaluate(nil, c.tool, rulvar.Call{Input: c.input}), in.Evaluate(nil, c.tool, rulvar.Call{Input: c.input})
+		require.GreaterOrEqual(t, severity(got.Verdict), severity(own.Verdict), "%q, %q, %q, %s:\n%s\n%s\n%s", first.name, parent.name, child.name, c.input, own, got, in)
+	}
+}
+
 // The same through the spawn of the engine, for a sample: what the child's call
 // comes to is what the chain says, and never less than without inheritance.
 func TestInheritanceThroughASpawn(t *testing.T) {
