@@ -21,6 +21,7 @@ import (
 const (
 	line9  = `{"hashVersion":2,"seq":9,"scope":"","key":"","ordinal":0,"kind":"step","status":"running"}`
 	line9b = `{"hashVersion":2,"seq":10,"scope":"","key":"","ordinal":0,"kind":"step","status":"running"}`
+	line11 = `{"hashVersion":2,"seq":11,"scope":"","key":"","ordinal":0,"kind":"step","status":"running"}`
 	line2  = `{"hashVersion":2,"seq":2,"scope":"","key":"","ordinal":0,"kind":"step","status":"running"}`
 )
 
@@ -108,6 +109,8 @@ func TestEndOfJournal(t *testing.T) {
 		"a zero block up to a newline":              {atBlock(first, line9) + strings.Repeat("\x00", 512) + "\n" + line9b + "\n", []int64{1}, "", true},
 		"the first line is missing up to a newline": {strings.Repeat("\n", 513-len(first)) + line9b + "\n", []int64{1}, "", true},
 		"a newline more, where a block begins":      {atBlock(first, line9) + "\n" + line9b + "\n", nil, "", false},
+		"appended behind what a cut left":           {atBlock(first, line9) + strings.Repeat("\n", 512) + line9b + strings.Repeat("\n", 600) + line11 + "\n", nil, "", false},
+		"appended behind a missing first line":      {strings.Repeat("\n", 512-len(first)) + line9b + strings.Repeat("\n", 600) + line11 + "\n", nil, "", false},
 		"appended behind padding":                   {strings.Repeat("\n", 519-len(first)) + line9b + "\n", []int64{1, 10}, strings.Repeat("\n", 519-len(first)) + line9b + "\n", false},
 		"damaged behind padding":                    {strings.Repeat("\n", 519-len(first)) + `"x":1}` + "\n" + line9b + "\n", nil, "", false},
 		"torn with one newline":                     {line9[:40] + "\n", nil, "", false},

@@ -16,7 +16,10 @@
 // same locks write to the directory. A power cut may leave any of the blocks,
 // of 512 bytes, of the last write, which was not acknowledged: the journal then
 // ends before the first entry of it that is not whole. There are no checksums
-// in the format: a byte that changed within a string is not noticed.
+// in the format: a byte that changed within a string is not noticed, and damage
+// that looks as a power cut does, zero bytes or newlines up to the end of a
+// block, ends the journal there; a next append cuts off what stands behind, and
+// warns how much that is.
 //
 // While a run is locked its journal ends in newlines written ahead, which are
 // taken back at the release and cost no reader anything; see padding.go.
@@ -29,6 +32,7 @@
 //	                        lock or without one; concurrent calls to one run
 //	                        share them
 //	  … that repairs        1 more for a torn end, 2 for a glued one
+//	  … that fails          1, for what is taken back
 //	PutMeta                 2: the new file, the directory
 //	Put                     2: the new file, the directory; 1 more for each
 //	                        directory on the way that is new to this store

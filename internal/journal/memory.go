@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/rulvar/rulvar-go/internal/errs"
 )
 
 // MemoryStore keeps runs in memory, by the rules of [FileStore]: the same
@@ -62,7 +60,7 @@ func (s *MemoryStore) AppendAll(ctx context.Context, runID string, entries []*En
 	defer s.mu.Unlock()
 	r := s.runs[runID]
 	if r == nil || !locked && len(r.entries) == 0 {
-		return errs.New(errs.Config, op, runID, "there is no such run")
+		return noRun(runID)
 	}
 	last := int64(-1)
 	if n := len(r.entries); n > 0 {

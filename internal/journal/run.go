@@ -162,6 +162,10 @@ func (r *run) write(batch []*request) ([]*request, error) {
 func (r *run) encode(batch []*request) (good []*request, buf []byte, count int, last int64) {
 	last = r.pos.lastSeq
 	for _, q := range batch {
+		if last < 0 && !q.create { // a journal that was made and never written
+			q.finish(noRun(r.id))
+			continue
+		}
 		next, err := q.place("append", last)
 		if err != nil {
 			q.finish(err)
@@ -323,7 +327,7 @@ func (r *run) open(batch []*request) error {
 	}
 	f, err := r.s.fs.OpenFile(r.path, flag, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
-		return errs.New(errs.Config, "append", r.id, "there is no such run")
+		return noRun(r.id)
 	}
 	if err != nil {
 		return errs.Wrap(errs.JournalIntegrity, "append", r.path, "cannot open the journal", err)
@@ -334,6 +338,10 @@ func (r *run) open(batch []*request) error {
 	}
 	r.f, r.self, r.pos, r.size, r.padded, r.named, r.pending = f, self, origin(), 0, false, false, 0
 	return nil
+}
+
+func noRun(runID string) error {
+	return errs.New(errs.Config, "append", runID, "there is no such run")
 }
 
 // close closes the journal; the next append opens it again.

@@ -156,6 +156,9 @@ func (c *tailReader) lastLine(from, to, number int, fail *scanError) error {
 	at := c.base + int64(from)
 	damaged := c.damage(number, at+int64(fail.off), fail.msg)
 	if c.behindHole(from) {
+		if !oneWrite(c.b[from:], at) {
+			return damaged
+		}
 		c.torn = int64(len(bytes.TrimRight(c.b[c.end-c.base:], "\n")))
 		return nil
 	}
@@ -163,7 +166,7 @@ func (c *tailReader) lastLine(from, to, number int, fail *scanError) error {
 	values, rest := wholeEntries(line)
 	if !isBlank(rest) || !isBlank(c.b[to:]) {
 		rest = c.b[to-len(rest):]
-		if !torn(rest, c.base+int64(len(c.b)-len(rest))) {
+		if start := c.base + int64(len(c.b)-len(rest)); !torn(rest, start) || !oneWrite(rest, start) {
 			return damaged
 		}
 	}
@@ -235,6 +238,28 @@ func torn(text []byte, at int64) bool {
 		return aligned(zeros)
 	}
 	return to-cut > 1 && beginning(text[:cut])
+}
+
+// oneWrite reports whether text, which begins at byte at of the journal, may be
+// the rest of one write: where newlines or zero bytes stand for what is
+// missing, it goes on at a block. Where it does not, somebody has appended
+// behind the newlines written ahead, and been told that it is durable.
+func oneWrite(text []byte, at int64) bool {
+	for i := 0; i < len(text); {
+		n := bytes.IndexAny(text[i:], "\n\x00")
+		if n < 0 {
+			break
+		}
+		from := i + n
+		for i = from; i < len(text) && (text[i] == '\n' || text[i] == 0); {
+			i++
+		}
+		off := (at + int64(i)) % block
+		if i-from > 1 && i < len(text) && off != 0 && (off != 1 || text[i-1] != '\n') {
+			return false
+		}
+	}
+	return true
 }
 
 // beginning reports whether text is the proper beginning of an entry.
