@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -100,6 +101,9 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(line9 + line9b + line9[:30]))
 	f.Add([]byte(line9 + "\n" + line9b[:30] + "\n\n\n"))
 	f.Add(append([]byte(line9+"\n"), make([]byte, 1000)...))
+	hole := atBlock(line9+"\n", line9b) + strings.Repeat("\n", 513) + line11 + "\n\n\n"
+	f.Add([]byte(line9 + "\n" + hole))
+	f.Add([]byte(line9 + "\n" + strings.ReplaceAll(hole, "\n\n\n\n", "\n\x00\x00\n")))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		disk := faultfs.New()
 		s := open(t, "/d", &journal.FileOptions{FS: disk})

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -190,4 +191,23 @@ func TestReadersBesideAWriter(t *testing.T) {
 	}
 	group.Wait()
 	require.NoError(t, l.Release())
+}
+
+// TestDeleteBesideAWriterThatStays: the wait for it ends with the context, and
+// the run stays.
+func TestDeleteBesideAWriterThatStays(t *testing.T) {
+	disk := faultfs.New()
+	s := open(t, "/d", &journal.FileOptions{FS: disk})
+	l := started(t, s, "r1", 2)
+	held, err := disk.OpenFile("/d/r1.jsonl", 0, 0)
+	require.NoError(t, err)
+	ok, err := held.TryLock()
+	require.True(t, ok && err == nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, s.Delete(ctx, "r1", l), context.DeadlineExceeded)
+	require.Equal(t, []int64{0, 1}, loaded(t, s, "r1", -1))
+	require.NoError(t, held.Close())
+	require.NoError(t, s.Delete(t.Context(), "r1", nil))
+	require.Empty(t, loaded(t, s, "r1", -1))
 }

@@ -466,17 +466,17 @@ func (r *run) settle() error {
 
 // remove deletes the journal, so that a writer who waits for its append lock
 // finds it gone.
-func (r *run) remove() error {
+func (r *run) remove(ctx context.Context) error {
 	r.file.Lock()
 	defer r.file.Unlock()
-	q := &request{ctx: context.Background()}
+	q := &request{ctx: ctx}
 	if r.f == nil {
 		if _, err := r.s.fs.Stat(r.path); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 	}
-	if _, _, err := r.acquire([]*request{q}); err != nil {
-		return err
+	if _, _, err := r.acquire([]*request{q}); err != nil || q.err != nil {
+		return errors.Join(err, q.err)
 	}
 	err := r.s.fs.Remove(r.path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -339,22 +339,23 @@ func (s *FileStore) ListRuns(ctx context.Context, keep func(*Meta) bool) ([]*Met
 // this order, so that a run whose removal was cut short is still listed and
 // can be deleted again. lock is the run's, and is released whatever comes of
 // it; without one Delete takes it itself, which is a lease_held error while
-// somebody else holds it. A run that does not exist is no error. Delete costs
-// one sync of the directory, and one more for a run that has blobs.
+// somebody else holds it. A run that does not exist is no error. Cancelling ctx
+// ends the wait for who is appending. Delete costs one sync of the directory,
+// and one more for a run that has blobs.
 func (s *FileStore) Delete(ctx context.Context, runID string, lock *RunLock) error {
 	const op = "delete"
 	lock, err := retired(ctx, s, runID, lock)
 	if err != nil {
 		return err
 	}
-	err = s.removeRun(runID, s.use(runID))
+	err = s.removeRun(ctx, runID, s.use(runID))
 	if err = errors.Join(err, lock.free()); err != nil {
 		return errs.Wrap(errs.JournalIntegrity, op, runID, "not all of the run was removed", err)
 	}
 	return nil
 }
 
-func (s *FileStore) removeRun(runID string, r *run) error {
+func (s *FileStore) removeRun(ctx context.Context, runID string, r *run) error {
 	defer s.drop(r)
 	blobs := filepath.Join(s.dir, runID)
 	if _, err := s.fs.Stat(blobs); err == nil {
@@ -362,7 +363,7 @@ func (s *FileStore) removeRun(runID string, r *run) error {
 			return err
 		}
 	}
-	if err := r.remove(); err != nil {
+	if err := r.remove(ctx); err != nil {
 		return err
 	}
 	if err := s.removeTemps(runID); err != nil {
