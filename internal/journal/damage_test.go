@@ -344,3 +344,21 @@ func TestPermissions(t *testing.T) {
 	_, err = journal.Open("", nil)
 	require.ErrorIs(t, err, errs.Config)
 }
+
+// TestLostSector: a sector that reads as zero bytes, far from a journal's end,
+// is damage, and not the end of what a power cut has left.
+func TestLostSector(t *testing.T) {
+	disk := faultfs.New()
+	s := open(t, "/d", &journal.FileOptions{FS: disk})
+	l := started(t, s, "r1", 300)
+	require.NoError(t, l.Release())
+	text := fileText(t, disk)
+	for at := 0; at+512 < len(text)*2/3; at += 512 {
+		for _, fill := range []string{"\x00", "\n"} {
+			broken := bytes.Clone(text)
+			copy(broken[at:], strings.Repeat(fill, 512))
+			_, err := verdict(t, broken)
+			require.Error(t, err, "%q from byte %d", fill, at)
+		}
+	}
+}

@@ -93,8 +93,9 @@ func (r *run) submit(q *request) error {
 		r.mu.Lock()
 	}
 	r.busy = true
-	batch := r.queue
-	r.queue = nil
+	n := together(r.queue)
+	batch := r.queue[:n:n]
+	r.queue = r.queue[n:]
 	r.mu.Unlock()
 
 	r.commit(batch)
@@ -107,6 +108,23 @@ func (r *run) submit(q *request) error {
 	}
 	r.mu.Unlock()
 	return q.err
+}
+
+// maxTogether is how many entries are put into one write where they come in
+// several calls. A power cut may leave any blocks of a write, so that more
+// entries than these behind a missing block are no remains of one: the block
+// was damaged (see oneWrite).
+const maxTogether = 64
+
+// together returns how many requests, one at least, are written as one.
+func together(queue []*request) int {
+	entries := 0
+	for n, q := range queue {
+		if entries += len(q.entries); n > 0 && entries > maxTogether {
+			return n
+		}
+	}
+	return len(queue)
 }
 
 // commit decides every request of the batch.

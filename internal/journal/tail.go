@@ -41,17 +41,15 @@ const block = 512 // the least that a disk writes whole
 // consume reads b, the bytes of a journal from p.end to its end, advances p,
 // which must be clean, and hands each entry to emit.
 //
-// A journal ends in a whole line, and every earlier line is whole. The last
-// line that is not blank may fall short of that in the ways in which a write
-// that was cut off leaves it, and is then repaired:
+// A journal ends in a whole line, and every earlier line is whole. What the last
+// write has left may fall short of that, and is then repaired:
 //
-//   - it lacks its newline: it counts;
-//   - it lacks its end: it is torn and counts for nothing, if nothing or only
-//     newlines written ahead follow it (a line that ends in one newline, and
-//     nothing behind it, was written whole and is damaged);
-//   - blocks of it are zero bytes, as a power cut leaves them: torn too;
-//   - it holds several entries, or one and a torn one: those that are whole
-//     count.
+//   - the last line lacks its newline: it counts;
+//   - it lacks its end: it is torn and counts for nothing, see [torn];
+//   - blocks of the write are missing, as a power cut takes them: it counts up
+//     to the first entry that is not whole;
+//   - the last line holds several entries, or one and a torn one: those that
+//     are whole count.
 //
 // Anything else is damage: a journal_order_violation that names the file, the
 // line and the byte. So are a byte order mark, a sequence number that is not
@@ -243,8 +241,12 @@ func torn(text []byte, at int64) bool {
 // oneWrite reports whether text, which begins at byte at of the journal, may be
 // the rest of one write: where newlines or zero bytes stand for what is
 // missing, it goes on at a block. Where it does not, somebody has appended
-// behind the newlines written ahead, and been told that it is durable.
+// behind the newlines written ahead, and been told that it is durable. Nor did
+// one write bring more whole entries than writers put into one.
 func oneWrite(text []byte, at int64) bool {
+	if whole(text) > maxTogether {
+		return false
+	}
 	for i := 0; i < len(text); {
 		n := bytes.IndexAny(text[i:], "\n\x00")
 		if n < 0 {
@@ -260,6 +262,21 @@ func oneWrite(text []byte, at int64) bool {
 		}
 	}
 	return true
+}
+
+// whole counts the lines of text that are entries.
+func whole(text []byte) (n int) {
+	if bytes.Count(text, []byte("\n{")) < maxTogether {
+		return 0 // few lines at all, of whatever kind
+	}
+	for l := range bytes.SplitSeq(text, []byte("\n")) {
+		if len(l) > 0 && l[0] == '{' {
+			if e, err := ParseEntry(l); err == nil && e != nil {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // beginning reports whether text is the proper beginning of an entry.
