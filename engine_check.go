@@ -2,6 +2,7 @@ package rulvar
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
 	"github.com/rulvar/rulvar-go/llm"
@@ -15,6 +16,9 @@ func (e *Engine) check() error {
 		path := fmt.Sprintf("Providers[%d]", i)
 		if p == nil {
 			return refuse(path, "the provider is nil")
+		}
+		if v := reflect.ValueOf(p); v.Kind() == reflect.Pointer && v.IsNil() {
+			return refuse(path, fmt.Sprintf("the provider is a nil %T: its constructor has returned an error", p))
 		}
 		if e.providers[p.ID()] != nil {
 			return refuse(path, fmt.Sprintf("two providers have the id %q", p.ID()))

@@ -223,6 +223,22 @@ func TestRunRefusesExistingID(t *testing.T) {
 	require.Equal(t, "ok", metas[0].Status)
 }
 
+// Who passes over the error of a constructor is told so, in place of a panic.
+func TestWhatAConstructorRefused(t *testing.T) {
+	ctx := testCtx(t)
+	var model *rulvartest.Provider
+	_, err := rulvar.NewEngine(rulvar.Config{Providers: []llm.Provider{model}})
+	require.ErrorIs(t, err, rulvar.ErrConfig)
+	require.ErrorContains(t, err, "Providers[0]: the provider is a nil *rulvartest.Provider")
+	w := rulvar.DefineWorkflow("w", func(*rulvar.Ctx, int) (int, error) { return 1, nil })
+	for _, e := range []*rulvar.Engine{nil, {}} {
+		_, err = rulvar.Run(ctx, e, w, 1, nil)
+		require.ErrorIs(t, err, rulvar.ErrConfig)
+		_, err = rulvar.Resume(ctx, e, w, "r", nil)
+		require.ErrorIs(t, err, rulvar.ErrConfig)
+	}
+}
+
 func TestCancelWhileParked(t *testing.T) {
 	ctx := testCtx(t)
 	var runs atomic.Int64

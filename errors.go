@@ -2,11 +2,20 @@ package rulvar
 
 import "github.com/rulvar/rulvar-go/internal/errs"
 
-// Error is the type of every failure that the library itself reports: what was
-// being done (Op), where (Path), what is wrong (Msg) and why (Err). Its Code
+// Error is the type of every failure that the library itself reports. Its Code
 // says what kind it is; ask with errors.Is:
 //
 //	if errors.Is(err, rulvar.ErrLeaseHeld) { … }
+//
+// Its fields:
+//
+//	Code      Code            the kind
+//	Op        string          what was being done: "NewTool", "Resume", "append"
+//	Path      string          where: a tool, a rule, a file with line and offset, a run id; or ""
+//	Msg       string          what is wrong and, where it can, what to do
+//	Retryable bool            the same call may succeed later unchanged
+//	Data      map[string]any  facts for programs, such as the holder of a lock
+//	Err       error           the cause, or nil
 type Error = errs.Error
 
 // Code is the kind of an [Error]. A Code is an error itself, so that it can

@@ -6,13 +6,49 @@ import (
 	"github.com/rulvar/rulvar-go/internal/journal"
 )
 
-// Entry is one record of a run's journal.
+// Entry is one record of a run's journal. A store needs to know nothing of it:
+// package storekit writes and reads it. Of its fields these are what a reader
+// asks for first:
+//
+//	Seq         int64            its place in the run, from 0
+//	Ref         *int64           the entry that it is about, or nil
+//	Scope, Key  string           where the operation stands, and what it is
+//	Kind        (a string)       agent, step, external, resolution, decision and so on
+//	Status      (a string)       running, ok, error, suspended and so on
+//	Value       json.RawMessage  the result, the request or the answer
+//	Error       json.RawMessage  the failure
+//	StartedAt, EndedAt  string   RFC 3339
+//	Raw         json.RawMessage  the line as it was loaded
 type Entry = journal.Entry
 
-// RunMeta is what a store keeps of a run beside its journal.
+// RunMeta is what a store keeps of a run beside its journal. Its fields, of which
+// those of a foreign writer's run may be empty:
+//
+//	RunID, Name, WorkflowName  string
+//	Tags               []string
+//	Status             string           running, or how the last segment settled
+//	Segments           int              how often the run was started or resumed
+//	UpdatedAt          string           RFC 3339
+//	BudgetUSD          *float64         the ceiling; nil is none
+//	ConfigFingerprint  string
+//	Args               json.RawMessage  the canonical arguments
+//
+// and what the engine compares (ArgsProvided, ArgsHash, Genesis,
+// ExecKeyDerivation, WorkflowHash) or keeps for others (Extra).
 type RunMeta = journal.Meta
 
-// RunLock is held by the one segment that works on a run.
+// RunLock is held by the one segment that works on a run. Stores make it with
+// storekit.NewRunLock. Its methods may be called from any goroutine:
+//
+//	RunID() string
+//	Holder() storekit.Holder
+//	Epoch() int64
+//	Release() error
+//	Use(store any, op, runID string) (done func(), err error)
+//
+// Use refuses a lock that was given back, or is another store's or another run's;
+// done must be called when what was done under the lock has ended. Nil is the
+// absence of a lock and has no methods: see storekit.NeedsLock.
 type RunLock = journal.RunLock
 
 // JournalStore keeps the journals of runs. Implementations are safe for
@@ -69,10 +105,22 @@ type Store interface {
 }
 
 // FileStore keeps runs as files in a directory: a JSON line per record, a blob
-// per checkpoint. Several processes may use one directory at once.
+// per checkpoint. Several processes may use one directory at once, which is
+// readable by its owner only. It holds nothing open between runs and needs no
+// closing. It is a [Store] that can delete runs and has an Identity.
 type FileStore = journal.FileStore
 
-// FileStoreOptions refine a [FileStore].
+// FileStoreOptions refine a [FileStore]. Its fields:
+//
+//	// SyncEvery is after how many appends to a run its journal is synced: 0
+//	// and 1 sync each before it is acknowledged. With n > 1 up to n-1 records
+//	// that were acknowledged are lost when the power fails (not when the
+//	// process dies); below 0 nothing is synced. Metadata and blobs are always.
+//	SyncEvery int
+//	// Logger hears of each last line that is repaired. Nil says nothing.
+//	Logger *slog.Logger
+//
+// and FS, with which this library's own tests let a disk fail.
 type FileStoreOptions = journal.FileOptions
 
 // MemoryStore keeps runs in memory, for tests and for runs that need not

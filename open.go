@@ -225,6 +225,15 @@ func (s *segment) abandonOpen() {
 	}
 }
 
+// made refuses what is left of an engine where an error of NewEngine was passed
+// over.
+func (e *Engine) made(op string) error {
+	if e == nil || e.store == nil {
+		return errs.New(errs.Config, op, "", "the engine is nil or was not made by NewEngine, which has perhaps returned an error")
+	}
+	return nil
+}
+
 // enter counts a segment that is being opened among the goroutines that Close
 // waits for, or refuses it; leave it with goroutines.Done once it has begun.
 func (e *Engine) enter(op, runID string) error {

@@ -41,6 +41,8 @@ type RunOptions struct {
 	Tags []string
 	// BudgetUSD is the ceiling of what the run's agents may cost, over all
 	// segments; zero is none. A run that reaches it ends with status exhausted.
+	// It sees priced models alone: what others used is in CostReport.Unpriced,
+	// and Config.Pricing gives a model a price.
 	BudgetUSD float64
 	// ConfigFingerprint is recorded, to be compared by resumes: a text that
 	// changes with what must not change under a run.
@@ -95,7 +97,15 @@ type Outcome[R any] struct {
 	Preview Preview
 }
 
-// Preview counts what the calls of a segment met in the journal.
+// Preview counts what the calls of a segment met in the journal. Its fields:
+//
+//	Hits     int      replayed, or bound to a suspension
+//	Misses   int      nothing was recorded: done for the first time
+//	Skipped  int      withdrawn
+//	Reruns   int      failed or unfinished before: done again, or gone on with
+//	Orphaned []int64  the entries of unfinished operations and open suspensions
+//	                  that no call has asked for, as after a change of the workflow
+//	InvalidResolutions  answers that do not fit what they answer
 type Preview = replay.Preview
 
 type runOutcome struct {
@@ -158,6 +168,9 @@ func Run[A, R any](ctx context.Context, e *Engine, w *Workflow[A, R], args A, op
 	if opts == nil {
 		opts = &RunOptions{}
 	}
+	if err := e.made("Run"); err != nil {
+		return nil, err
+	}
 	if err := w.check("Run"); err != nil {
 		return nil, err
 	}
@@ -208,6 +221,9 @@ func Run[A, R any](ctx context.Context, e *Engine, w *Workflow[A, R], args A, op
 func Resume[A, R any](ctx context.Context, e *Engine, w *Workflow[A, R], runID string, opts *ResumeOptions[A]) (*RunHandle[R], error) {
 	if opts == nil {
 		opts = &ResumeOptions[A]{}
+	}
+	if err := e.made("Resume"); err != nil {
+		return nil, err
 	}
 	if err := w.check("Resume"); err != nil {
 		return nil, err

@@ -119,8 +119,9 @@ type Tool struct {
 
 // NewTool makes a tool whose input schema is reflected from In, as [SchemaOf]
 // does. The handler receives a validated In with defaults applied and may be
-// called by several agents at once; what it returns must encode to JSON. A
-// definition that cannot work is an [ErrConfig].
+// called by several agents at once; what it returns must encode to JSON. In is a
+// struct or a map: models demand an object, and an agent that is given a tool with
+// another input is refused. A definition that cannot work is an [ErrConfig].
 func NewTool[In, Out any](cfg ToolConfig, execute func(*ToolContext, In) (Out, error)) (*Tool, error) {
 	s, err := SchemaOf[In]()
 	if err != nil {

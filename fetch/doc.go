@@ -64,8 +64,19 @@
 //
 // A refusal is an error result with a code, which is in the tool:end event too:
 // domain-denied, domain-not-allowed, port, ip-blocked, ip-ambiguous, dns-blocked,
-// redirect-needs-approval and so on. Every request is in the log of the run, with
-// the address it went to and its query masked.
+// redirect-needs-approval and so on. Where the chain has refused the call, the
+// code is the beginning of the event's reason. Every request is in the log of the
+// run, with the address it went to and its query masked.
+//
+// # A server of one's own
+//
+// A server on this machine or in a private network, a test's for instance, is
+// named by its address and port, and opened four times over:
+//
+//	fetch.Options{
+//		Allow: []string{"127.0.0.1:8080"}, AllowIPLiteral: true, AllowHTTP: true,
+//		AllowPrivate: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+//	}
 //
 // # What this does not do
 //

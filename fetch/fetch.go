@@ -144,15 +144,20 @@ func (p *policy) hosts(input json.RawMessage, judge func(host string) rulvar.Ver
 	return rulvar.Decision{Verdict: d.verdict, Reason: d.reason()}
 }
 
-// reason is the code and the host that it is about.
+// reason is the code, the host that it is about, and in words what a rule of
+// the chain does not say already.
 func (d *decision) reason() string {
-	switch {
-	case d.verdict == rulvar.VerdictPass:
+	if d.verdict == rulvar.VerdictPass {
 		return ""
-	case d.target.host == (host{}):
-		return d.code
 	}
-	return d.code + ": " + d.target.hostPort()
+	text := d.code
+	if d.target.host != (host{}) {
+		text += ": " + d.target.hostPort()
+	}
+	if d.verdict == rulvar.VerdictDeny && d.code != codeDenied {
+		text += ": " + explain(d.code)
+	}
+	return text
 }
 
 // client is what makes the requests of one tool.

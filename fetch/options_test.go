@@ -32,6 +32,18 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
+func TestWrongPatternsSayWhatToDo(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"https://example.com":      "it has a scheme: write the host alone",
+		"https://example.com:8443": "it has a scheme: write the host alone",
+		"example.com:http":         "the port is not a number",
+		"localhost:8080":           "AllowIPLiteral and AllowPrivate",
+	} {
+		_, err := fetch.New(&fetch.Options{Allow: []string{pattern}})
+		require.ErrorContains(t, err, want, pattern)
+	}
+}
+
 func TestOptions(t *testing.T) {
 	for name, opts := range map[string]*fetch.Options{
 		"nil":                  nil,

@@ -20,6 +20,9 @@ type pattern struct {
 // compilePattern reads a pattern; why says what is wrong with it.
 func compilePattern(text string) (p pattern, why string) {
 	p.source = text
+	if strings.Contains(text, "://") {
+		return p, "it has a scheme: write the host alone"
+	}
 	rest, port, cut := cutPort(text)
 	if cut {
 		if !validPort(port) {
@@ -30,8 +33,6 @@ func compilePattern(text string) (p pattern, why string) {
 	switch {
 	case text == "":
 		return p, "it is empty"
-	case strings.Contains(text, "://"):
-		return p, "it has a scheme: write the host alone"
 	case strings.ContainsAny(text, "/?#@\\"):
 		return p, "it is a URL: write the host alone"
 	case rest == "*":
@@ -58,7 +59,7 @@ func compilePattern(text string) (p pattern, why string) {
 		}
 	}
 	if code := nameProblem(h.name); code != "" {
-		return p, fmt.Sprintf("no request ever goes to such a name (%s)", code)
+		return p, fmt.Sprintf("no request ever goes to such a name (%s), only to its address, where Options.AllowIPLiteral and AllowPrivate open it", code)
 	}
 	return p, ""
 }

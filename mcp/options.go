@@ -227,7 +227,7 @@ func (o *Options) check() error {
 		switch risk {
 		case rulvar.RiskUndeclared, rulvar.RiskRead, rulvar.RiskWrite, rulvar.RiskNetwork, rulvar.RiskExecute, rulvar.RiskDestructive:
 		default:
-			return refuse(fmt.Sprintf("Options.Risk[%q]", name), "unknown risk %q", risk)
+			return refuse(fmt.Sprintf("Options.Risk[%q]", name), "unknown risk %q: use read, write, network, execute or destructive, or leave it out", risk)
 		}
 	}
 	if v := o.ProtocolVersion; v != "" && !slices.Contains(sdk.SupportedProtocolVersions(), v) {

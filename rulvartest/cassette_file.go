@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/rulvar/rulvar-go/internal/errs"
@@ -124,6 +125,9 @@ func (c *Cassette) write(line *cassetteLine) error {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(line); err != nil {
+		return refuse(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(c.path), 0o755); err != nil { // testdata, the first time
 		return refuse(err)
 	}
 	f, err := os.OpenFile(c.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)

@@ -49,7 +49,7 @@ func runOn(t *testing.T, model llm.Provider) (rulvar.Outcome[string], error) {
 }
 
 func TestCassette(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "run.jsonl")
+	path := filepath.Join(t.TempDir(), "testdata", "run.jsonl")
 	live := scripted()
 	rec, err := rulvartest.OpenCassette(path, &rulvartest.CassetteOptions{Live: live})
 	require.NoError(t, err)

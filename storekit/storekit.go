@@ -30,16 +30,30 @@ package storekit
 import "github.com/rulvar/rulvar-go/internal/journal"
 
 // Batch is the entries of one AppendAll on their way into a store. See
-// [NewBatch].
+// [NewBatch]. Its methods, in the order of their use:
+//
+//	MayUnlocked() bool                      may they be written without the run's lock?
+//	Mint(tail int64) ([][]byte, error)      their lines, numbered behind the run's last Seq
+//	Seqs() []int64                          the numbers, in the order of the lines
+//	Acknowledge()                           the lines are durable: the entries get their Seq
 type Batch = journal.Batch
 
 // Holder is who holds a run's lock, as [HeldBy] names it. Its JSON is that of
-// the file store's lock file.
+// the file store's lock file. Its fields are Owner, Host and Since (RFC 3339),
+// which are strings, PID, an int, and Epoch, an int64 that grows with each
+// acquisition of the run's lock.
 type Holder = journal.Holder
 
 // RunDeleter is a journal store that can also delete runs; [rulvar.FileStore]
 // and [rulvar.MemoryStore] are. A store that has its method is asked by
-// Engine.DeleteRun and by an import that has to clear up.
+// Engine.DeleteRun and by an import that has to clear up:
+//
+//	Delete(ctx context.Context, runID string, lock *rulvar.RunLock) error
+//
+// It removes the run's blobs, then its journal, then its metadata and its lock,
+// so that a run whose removal was cut short is still listed, and gives lock back.
+// Without a lock it takes the run's, an ErrLeaseHeld while somebody holds it. A run
+// that does not exist is no error.
 type RunDeleter = journal.RunDeleter
 
 // NewBatch checks a run's next entries and encodes what is known of them

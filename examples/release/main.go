@@ -60,7 +60,7 @@ func command(ctx context.Context, args []string) error {
 		return err
 	}
 	if *dir == "" {
-		return errors.New("name a directory: -dir DIR")
+		return fmt.Errorf("name a subcommand and a directory:\n%s", commands)
 	}
 	switch args[0] {
 	case "run":
