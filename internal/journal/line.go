@@ -182,14 +182,12 @@ func (w *lineWriter) refuse(n, msg string) {
 }
 
 // plain reports whether v is ASCII of which nothing is escaped, as all names
-// and keys are. Eight bytes are looked at together, as [scanner.str] does.
+// and keys are.
 func plain(v string) bool {
 	var stop uint64
 	i := 0
 	for ; i+8 <= len(v); i += 8 {
-		w := binary.LittleEndian.Uint64(unsafe.Slice(unsafe.StringData(v[i:]), 8))
-		q, e := w^(ones*'"'), w^(ones*'\\')
-		stop |= w | (q-ones)&^q | (e-ones)&^e | (w-ones*0x20)&^w
+		stop |= special(binary.LittleEndian.Uint64(unsafe.Slice(unsafe.StringData(v[i:]), 8)))
 	}
 	if stop&highs != 0 {
 		return false

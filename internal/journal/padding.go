@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"sync"
 	"time"
 )
 
@@ -25,7 +26,10 @@ func padded(end int64) int64 {
 	return (end+ahead)/block*block + block/2
 }
 
-var newlinesAhead = bytes.Repeat([]byte{'\n'}, minPadding)
+// newlinesAhead are written with few calls: the system keeps a file in larger
+// pieces of memory, and writes it with fewer, where it was made with larger
+// writes.
+var newlinesAhead = sync.OnceValue(func() []byte { return bytes.Repeat([]byte{'\n'}, maxPadding) })
 
 // pad writes newlines from the byte end of the file on. Where there is no room
 // for them the journal does without: a part of them could end where a block
@@ -33,9 +37,10 @@ var newlinesAhead = bytes.Repeat([]byte{'\n'}, minPadding)
 func (r *run) pad(end int64) {
 	to := padded(end)
 	r.size, r.padded = to, true
+	text := newlinesAhead()
 	for at := end; at < to; {
-		n := min(int64(len(newlinesAhead)), to-at)
-		if writeAll(r.f, newlinesAhead[:n], at) != nil {
+		n := min(int64(len(text)), to-at)
+		if writeAll(r.f, text[:n], at) != nil {
 			_ = r.f.Truncate(end) // or else the next append finds the file longer
 			r.size, r.padded = end, true
 			return

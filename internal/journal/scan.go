@@ -97,14 +97,28 @@ const (
 	highs = 0x8080808080808080
 )
 
+// special has a high set if one of the eight bytes is a quote, a backslash, a
+// control character or above 0x7f.
+func special(w uint64) uint64 {
+	return w | ((w ^ ones*'"') - ones) | ((w ^ ones*'\\') - ones) | (w - ones*0x20)
+}
+
 // str passes over a string and returns what stands between its quotes.
-// Eight bytes are looked at together until one of them is a quote, a
-// backslash or a control character.
+// Plain text is looked at 32 bytes together, then eight until one of them is a
+// quote, a backslash or a control character.
 func (s *scanner) str() (body []byte, escaped, ok bool) {
 	if !s.byte('"') {
 		return nil, false, false
 	}
 	start, b, i, high := s.i, s.b, s.i, s.high
+	for i+32 <= len(b) {
+		p := (*[32]byte)(b[i:])
+		if (special(binary.LittleEndian.Uint64(p[:8]))|special(binary.LittleEndian.Uint64(p[8:16]))|
+			special(binary.LittleEndian.Uint64(p[16:24]))|special(binary.LittleEndian.Uint64(p[24:])))&highs != 0 {
+			break
+		}
+		i += 32
+	}
 	for {
 		for i+8 <= len(b) {
 			w := binary.LittleEndian.Uint64(b[i:])
