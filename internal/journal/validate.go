@@ -20,16 +20,29 @@ var statuses = []Status{
 }
 
 // legal holds the statuses that each kind may be written with.
-var legal = map[Kind][]Status{
-	KindAgent:      {StatusRunning, StatusOK, StatusError, StatusLimit, StatusCancelled, StatusEscalated},
-	KindStep:       {StatusRunning, StatusOK, StatusError},
-	KindChild:      {StatusRunning, StatusOK, StatusError, StatusLimit, StatusCancelled},
-	KindExternal:   {StatusSuspended},
-	KindApproval:   {StatusSuspended},
-	KindRand:       {StatusOK},
-	KindDecision:   {StatusOK},
-	KindResolution: {StatusOK},
-	KindAbandon:    {StatusOK},
+var legal = []struct {
+	kind     Kind
+	statuses []Status
+}{
+	{KindStep, []Status{StatusRunning, StatusOK, StatusError}},
+	{KindAgent, []Status{StatusRunning, StatusOK, StatusError, StatusLimit, StatusCancelled, StatusEscalated}},
+	{KindChild, []Status{StatusRunning, StatusOK, StatusError, StatusLimit, StatusCancelled}},
+	{KindDecision, []Status{StatusOK}},
+	{KindApproval, []Status{StatusSuspended}},
+	{KindResolution, []Status{StatusOK}},
+	{KindExternal, []Status{StatusSuspended}},
+	{KindRand, []Status{StatusOK}},
+	{KindAbandon, []Status{StatusOK}},
+}
+
+// statusesOf returns the statuses of a kind; none where it may not be written.
+func statusesOf(k Kind) []Status {
+	for i := range legal {
+		if legal[i].kind == k {
+			return legal[i].statuses
+		}
+	}
+	return nil
 }
 
 // twoPhase reports whether entries of the kind come in pairs: running, then a
@@ -51,9 +64,9 @@ func (e *Entry) Validate() error {
 }
 
 func checkKind(e *Entry) (path, msg string) {
-	allowed, known := legal[e.Kind]
+	allowed := statusesOf(e.Kind)
 	switch {
-	case !known:
+	case allowed == nil:
 		return "kind", fmt.Sprintf("kind %q is not one that may be written", e.Kind)
 	case !slices.Contains(allowed, e.Status):
 		return "status", fmt.Sprintf("status %q is not legal for this kind", e.Status)
