@@ -69,9 +69,9 @@ type CassetteOptions struct {
 }
 
 // OpenCassette reads the cassette at path, or starts a new one where there is
-// none and Live is set; the first answer makes its directory too. Nil options are
-// the defaults. A file that is no cassette is an [rulvar.ErrConfig] that names the
-// line.
+// none and Live is set, in a directory that is made where it is missing. Nil
+// options are the defaults. A file that is no cassette is an [rulvar.ErrConfig]
+// that names the line.
 func OpenCassette(path string, opts *CassetteOptions) (*Cassette, error) {
 	o := CassetteOptions{}
 	if opts != nil {

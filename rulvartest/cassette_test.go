@@ -184,7 +184,9 @@ func TestBadCassettes(t *testing.T) {
 	}
 	_, err := rulvartest.OpenCassette(filepath.Join(t.TempDir(), "none"), nil)
 	require.ErrorIs(t, err, rulvar.ErrConfig)
-	_, err = rulvartest.OpenCassette(filepath.Join(t.TempDir(), "none", "none"), &rulvartest.CassetteOptions{Live: scripted()})
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err = rulvartest.OpenCassette(filepath.Join(file, "none"), &rulvartest.CassetteOptions{Live: scripted()})
 	require.ErrorIs(t, err, rulvar.ErrConfig)
 }
 
