@@ -74,6 +74,9 @@ func (e *Engine) checkSettings() error {
 		return refuse("Concurrency, ReserveUSD", "a bound is at least 1 and a reserve not negative")
 	}
 	for ref, p := range e.cfg.Pricing {
+		if _, _, err := splitModelRef(ref); err != nil {
+			return errs.Wrap(errs.Config, "NewEngine", fmt.Sprintf("Pricing[%q]", ref), "no model is priced by it", err)
+		}
 		if !(min(p.InputUSD, p.OutputUSD, p.CacheReadUSD, p.CacheWriteUSD) >= 0) {
 			return refuse(fmt.Sprintf("Pricing[%q]", ref), "a price is not negative")
 		}
@@ -102,6 +105,11 @@ func (e *Engine) checkProfile(name string, p *AgentProfile) error {
 	if p.Model != "" {
 		if _, _, err := e.provider(p.Model); err != nil {
 			return errs.Wrap(errs.Config, "NewEngine", path+".Model", "", err)
+		}
+	}
+	for i, ref := range p.Fallbacks {
+		if _, _, err := e.provider(ref); err != nil {
+			return errs.Wrap(errs.Config, "NewEngine", fmt.Sprintf("%s.Fallbacks[%d]", path, i), "", err)
 		}
 	}
 	if err := e.checkRoutes(path+".Routes", p.Routes); err != nil {

@@ -239,6 +239,21 @@ func TestWhatAConstructorRefused(t *testing.T) {
 	}
 }
 
+func TestWrongModelReferences(t *testing.T) {
+	model := rulvartest.NewProvider("test")
+	for want, cfg := range map[string]rulvar.Config{
+		`Model: `:                      {Model: "tset:m"},
+		`Pricing["gpt"]: `:             {Pricing: map[string]llm.Pricing{"gpt": {InputUSD: 1}}},
+		`Profiles["a"].Model: `:        {Profiles: map[string]*rulvar.AgentProfile{"a": {Model: "tset:m"}}},
+		`Profiles["a"].Fallbacks[1]: `: {Profiles: map[string]*rulvar.AgentProfile{"a": {Fallbacks: []string{"test:m", "tset:m"}}}},
+	} {
+		cfg.Providers = []llm.Provider{model}
+		_, err := rulvar.NewEngine(cfg)
+		require.ErrorIs(t, err, rulvar.ErrConfig)
+		require.ErrorContains(t, err, "NewEngine: "+want)
+	}
+}
+
 func TestCancelWhileParked(t *testing.T) {
 	ctx := testCtx(t)
 	var runs atomic.Int64
