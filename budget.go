@@ -45,9 +45,13 @@ type budget struct {
 	reserve float64                                  // of an agent
 	ceiling *float64                                 // nil is none
 
+	// blind hears, once a model, that a ceiling does not see what it costs.
+	blind func(model string)
+
 	mu        sync.Mutex
 	spent     float64
 	committed float64
+	told      map[string]bool
 	byModel   map[string]float64
 	unpriced  map[string]llm.Usage
 	exhausted bool
@@ -175,6 +179,9 @@ func (b *budget) clamp(model string, bytes, limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if b.ceiling != nil && p == nil {
+		b.tell(model)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ceiling == nil || p == nil || p.OutputUSD == 0 {
@@ -189,6 +196,19 @@ func (b *budget) clamp(model string, bytes, limit int) (int, error) {
 		return tokens, nil
 	}
 	return limit, nil
+}
+
+func (b *budget) tell(model string) {
+	b.mu.Lock()
+	told := b.told[model]
+	if b.told == nil {
+		b.told = make(map[string]bool)
+	}
+	b.told[model] = true
+	b.mu.Unlock()
+	if !told && b.blind != nil {
+		b.blind(model)
+	}
 }
 
 // refuse makes the error of a ceiling. b.mu is held.

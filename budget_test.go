@@ -150,3 +150,34 @@ func TestParkedAgentsHoldNoSlot(t *testing.T) {
 	require.Equal(t, rulvar.RunSuspended, out.Status)
 	require.Len(t, out.Pending, 20)
 }
+
+// A ceiling does not see what a model without a price costs: the run says so,
+// once.
+func TestBudgetWarnsOfUnpricedModels(t *testing.T) {
+	ctx := testCtx(t)
+	model := rulvartest.NewProvider("test", rulvartest.Script{Turns: []rulvartest.Turn{{Text: "1"}, {Text: "2"}}})
+	engine := rulvartest.NewEngine(t, rulvar.Config{Providers: []llm.Provider{model}, Model: "test:m"})
+	w := rulvar.DefineWorkflow("w", func(c *rulvar.Ctx, _ int) (string, error) {
+		a, err := rulvar.Agent[string](c, "One", nil)
+		if err != nil {
+			return "", err
+		}
+		b, err := rulvar.Agent[string](c, "Two", nil)
+		return a + b, err
+	})
+	for _, c := range []struct {
+		budget   float64
+		warnings int
+	}{{0, 0}, {1, 1}} {
+		var warnings atomic.Int64
+		h, err := rulvar.Run(ctx, engine, w, 0, &rulvar.RunOptions{BudgetUSD: c.budget, OnEvent: func(e rulvar.Event) {
+			if l, ok := e.Body.(rulvar.LogEmitted); ok && l.Data["model"] == "test:m" {
+				warnings.Add(1)
+			}
+		}})
+		require.NoError(t, err)
+		_, err = h.Result(ctx)
+		require.NoError(t, err)
+		require.EqualValues(t, c.warnings, warnings.Load())
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"time"
@@ -174,6 +175,11 @@ func (s *segment) index(entries []*Entry, invalidate []int64) (err error) {
 	s.settled = s.fold.LastRunStatus()
 	s.ordinals = replay.SeedOrdinals(entries)
 	s.budget = s.e.newBudget(s.meta.BudgetUSD)
+	s.budget.blind = func(model string) {
+		const msg = "the run's budget does not count a model without a price: give it one in Config.Pricing"
+		s.e.log.Warn("rulvar: "+msg, "run", s.runID, "model", model)
+		s.logEvent(s.span, "", slog.LevelWarn, msg, "model", model)
+	}
 	if err := s.budget.seed(entries); err != nil {
 		return err
 	}

@@ -41,8 +41,8 @@ type RunOptions struct {
 	Tags []string
 	// BudgetUSD is the ceiling of what the run's agents may cost, over all
 	// segments; zero is none. A run that reaches it ends with status exhausted.
-	// It sees priced models alone: what others used is in CostReport.Unpriced,
-	// and Config.Pricing gives a model a price.
+	// It sees priced models alone: a warning tells of another one, what it used
+	// is in CostReport.Unpriced, and Config.Pricing gives a model a price.
 	BudgetUSD float64
 	// ConfigFingerprint is recorded, to be compared by resumes: a text that
 	// changes with what must not change under a run.
