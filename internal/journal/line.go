@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 	"unsafe"
 
@@ -49,37 +50,37 @@ func (e *Entry) appendHead(dst []byte, seq int64, ref *int64) []byte {
 // appendBody writes everything behind ref.
 func (e *Entry) appendBody(dst []byte) ([]byte, error) {
 	w := lineWriter{dst: dst}
-	w.str("scope", e.Scope)
-	w.str("key", e.Key)
-	w.int("ordinal", e.Ordinal)
-	w.str("kind", string(e.Kind))
-	w.str("status", string(e.Status))
-	w.str("spanId", e.SpanID)
-	w.opt("startedAt", e.StartedAt)
+	w.str(`,"scope":`, e.Scope)
+	w.str(`,"key":`, e.Key)
+	w.int(`,"ordinal":`, e.Ordinal)
+	w.str(`,"kind":`, string(e.Kind))
+	w.str(`,"status":`, string(e.Status))
+	w.str(`,"spanId":`, e.SpanID)
+	w.opt(`,"startedAt":`, e.StartedAt)
 	if e.Ref != nil {
-		w.opt("endedAt", e.EndedAt)
+		w.opt(`,"endedAt":`, e.EndedAt)
 	}
-	w.raw("value", e.Value)
-	w.raw("error", e.Error)
-	w.raw("usage", e.Usage)
-	w.flag("usageApprox", e.UsageApprox)
-	w.opt("servedBy", e.ServedBy)
-	w.raw("usageByModel", e.UsageByModel)
-	w.raw("costAttribution", e.CostAttribution)
-	w.raw("providerCalls", e.ProviderCalls)
-	w.opt("usageSemantics", e.UsageSemantics)
+	w.raw(`,"value":`, e.Value)
+	w.raw(`,"error":`, e.Error)
+	w.raw(`,"usage":`, e.Usage)
+	w.flag(`,"usageApprox":`, e.UsageApprox)
+	w.opt(`,"servedBy":`, e.ServedBy)
+	w.raw(`,"usageByModel":`, e.UsageByModel)
+	w.raw(`,"costAttribution":`, e.CostAttribution)
+	w.raw(`,"providerCalls":`, e.ProviderCalls)
+	w.opt(`,"usageSemantics":`, e.UsageSemantics)
 	if e.TranscriptRef != nil {
-		w.str("transcriptRef", *e.TranscriptRef)
+		w.str(`,"transcriptRef":`, *e.TranscriptRef)
 	}
-	w.opt("checkpointRef", e.CheckpointRef)
-	w.raw("artifacts", e.Artifacts)
-	w.raw("escalation", e.Escalation)
-	w.raw("resolution", e.Resolution)
-	w.raw("abandon", e.Abandon)
-	w.flag("memoizeOutcome", e.MemoizeOutcome)
-	w.opt("deadlineAt", e.DeadlineAt)
+	w.opt(`,"checkpointRef":`, e.CheckpointRef)
+	w.raw(`,"artifacts":`, e.Artifacts)
+	w.raw(`,"escalation":`, e.Escalation)
+	w.raw(`,"resolution":`, e.Resolution)
+	w.raw(`,"abandon":`, e.Abandon)
+	w.flag(`,"memoizeOutcome":`, e.MemoizeOutcome)
+	w.opt(`,"deadlineAt":`, e.DeadlineAt)
 	if e.Ref == nil {
-		w.opt("endedAt", e.EndedAt)
+		w.opt(`,"endedAt":`, e.EndedAt)
 	}
 	return append(w.dst, '}'), w.err
 }
@@ -96,25 +97,20 @@ func (e *Entry) estimate() int {
 }
 
 // lineWriter appends members and remembers the first that cannot be written.
+// A member's name comes as it stands in the text, with its comma and colon.
 type lineWriter struct {
 	dst []byte
 	err error
 }
 
-func (w *lineWriter) name(n string) {
-	w.dst = append(w.dst, `,"`...)
-	w.dst = append(w.dst, n...)
-	w.dst = append(w.dst, `":`...)
-}
-
 func (w *lineWriter) int(n string, v int64) {
-	w.name(n)
+	w.dst = append(w.dst, n...)
 	w.dst = strconv.AppendInt(w.dst, v, 10)
 }
 
 func (w *lineWriter) flag(n string, v bool) {
 	if v {
-		w.name(n)
+		w.dst = append(w.dst, n...)
 		w.dst = append(w.dst, "true"...)
 	}
 }
@@ -126,7 +122,7 @@ func (w *lineWriter) opt(n, v string) {
 }
 
 func (w *lineWriter) str(n, v string) {
-	w.name(n)
+	w.dst = append(w.dst, n...)
 	if plain(v) {
 		w.dst = append(append(append(w.dst, '"'), v...), '"')
 		return
@@ -158,7 +154,7 @@ func (w *lineWriter) raw(n string, v json.RawMessage) {
 		w.refuse(n, fmt.Sprintf("byte %d of the JSON text: %s", s.fail.off, s.fail.msg))
 		return
 	}
-	w.name(n)
+	w.dst = append(w.dst, n...)
 	if s.breaks { // white space between tokens: a line holds none
 		buf := bytes.NewBuffer(w.dst)
 		if err := json.Compact(buf, v); err != nil {
@@ -177,7 +173,7 @@ func hasLineBreak(b []byte) bool {
 
 func (w *lineWriter) refuse(n, msg string) {
 	if w.err == nil {
-		w.err = errs.New(errs.NonSerializable, "write entry", n, msg)
+		w.err = errs.New(errs.NonSerializable, "write entry", strings.Trim(n, `,":`), msg)
 	}
 }
 

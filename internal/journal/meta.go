@@ -180,28 +180,27 @@ func (s *scanner) intoTexts(v *[]string) bool {
 // JSON, and a budget that is not finite, is a non_serializable_value.
 func (m *Meta) AppendText(dst []byte) ([]byte, error) {
 	w := lineWriter{}
-	w.str("runId", m.RunID)
-	w.str("status", m.Status)
-	w.int("segments", int64(m.Segments))
-	w.str("updatedAt", m.UpdatedAt)
-	w.opt("name", m.Name)
+	w.str(`,"runId":`, m.RunID)
+	w.str(`,"status":`, m.Status)
+	w.int(`,"segments":`, int64(m.Segments))
+	w.str(`,"updatedAt":`, m.UpdatedAt)
+	w.opt(`,"name":`, m.Name)
 	if m.Tags != nil {
-		w.strs("tags", m.Tags)
+		w.strs(`,"tags":`, m.Tags)
 	}
 	if m.BudgetUSD != nil {
-		w.float("budgetUsd", *m.BudgetUSD)
+		w.float(`,"budgetUsd":`, *m.BudgetUSD)
 	}
-	w.opt("configFingerprint", m.ConfigFingerprint)
-	w.name("argsProvided")
-	w.dst = strconv.AppendBool(w.dst, m.ArgsProvided)
-	w.raw("args", m.Args)
-	w.opt("argsHash", m.ArgsHash)
-	w.opt("genesis", m.Genesis)
+	w.opt(`,"configFingerprint":`, m.ConfigFingerprint)
+	w.dst = strconv.AppendBool(append(w.dst, `,"argsProvided":`...), m.ArgsProvided)
+	w.raw(`,"args":`, m.Args)
+	w.opt(`,"argsHash":`, m.ArgsHash)
+	w.opt(`,"genesis":`, m.Genesis)
 	if m.ExecKeyDerivation != 0 {
-		w.int("execKeyDerivation", int64(m.ExecKeyDerivation))
+		w.int(`,"execKeyDerivation":`, int64(m.ExecKeyDerivation))
 	}
-	w.opt("workflowName", m.WorkflowName)
-	w.opt("workflowHash", m.WorkflowHash)
+	w.opt(`,"workflowName":`, m.WorkflowName)
+	w.opt(`,"workflowHash":`, m.WorkflowHash)
 	for _, name := range slices.Sorted(maps.Keys(m.Extra)) {
 		if !metaFields[name] {
 			w.extra(name, m.Extra[name])
@@ -232,12 +231,11 @@ func (w *lineWriter) extra(name string, v json.RawMessage) {
 		w.refuse(name, "the name is not UTF-8")
 		return
 	}
-	quoted := string(appendString(nil, name))
-	w.raw(quoted[1:len(quoted)-1], v)
+	w.raw(","+string(appendString(nil, name))+":", v)
 }
 
 func (w *lineWriter) strs(n string, vs []string) {
-	w.name(n)
+	w.dst = append(w.dst, n...)
 	w.dst = append(w.dst, '[')
 	for i, v := range vs {
 		if i > 0 {
@@ -257,7 +255,7 @@ func (w *lineWriter) float(n string, v float64) {
 		w.refuse(n, fmt.Sprintf("%v is not a JSON number", v))
 		return
 	}
-	w.name(n)
+	w.dst = append(w.dst, n...)
 	w.dst = append(w.dst, b...)
 }
 
