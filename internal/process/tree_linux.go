@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // stat is what is asked of a process.
@@ -64,8 +65,28 @@ func (d Descendant) lives() bool {
 	return ok && now.start == d.is.start
 }
 
-// killRounds bounds how often somebody new is looked for.
-const killRounds = 10
+// killRounds bounds how often somebody new is looked for, and stopTries how
+// often a process is asked whether it has stopped, a millisecond apart.
+const (
+	killRounds = 10
+	stopTries  = 100
+)
+
+// awaitStop returns when the process runs no more. The signal alone is not
+// enough: on another processor a process goes on for a moment, and may be
+// starting somebody who is not listed yet.
+func (d Descendant) awaitStop() {
+	for range stopTries {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(d.is.pid) + "/stat")
+		if err != nil || parseStart(text) != d.is.start {
+			return
+		}
+		if state, _, ok := parseStat(text); !ok || bytes.IndexByte([]byte("TtZX"), state) >= 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
 
 // KillDescendants kills what a process has started, and known, who were found
 // earlier, with what those have started: their chain to the process may be
@@ -78,16 +99,20 @@ func KillDescendants(of int, known []Descendant) {
 		for d := range stopped {
 			found = append(found, Descendants(d.is.pid)...)
 		}
-		before := len(stopped)
+		var fresh []Descendant
 		for _, d := range found {
 			d.is.parent = 0 // which changes, while it stays the same process
 			if !stopped[d] && d.lives() {
 				stopped[d] = true
+				fresh = append(fresh, d)
 				_ = syscall.Kill(d.is.pid, syscall.SIGSTOP)
 			}
 		}
-		if len(stopped) == before {
+		if len(fresh) == 0 {
 			break
+		}
+		for _, d := range fresh {
+			d.awaitStop()
 		}
 	}
 	for d := range stopped {
