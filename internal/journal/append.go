@@ -1,6 +1,10 @@
 package journal
 
-import "context"
+import (
+	"context"
+
+	"github.com/rulvar/rulvar-go/internal/errs"
+)
 
 // Append writes one entry and returns when it is durable. It mints e.Seq, the
 // next above the journal's tail, which it finds in the file: another process
@@ -55,7 +59,92 @@ type request struct {
 	ctx    context.Context
 	create bool // the journal may be made
 	err    error
+
+	decided bool // err stands; of whoever writes
 	// Of a call that waits for the one that writes; nil otherwise.
 	done chan struct{} // closed when err stands
 	lead chan struct{} // receives when this call is to write for all
+}
+
+// submit queues q and returns when it is decided. The first to come writes for
+// all who have come meanwhile, then hands on to the next who waits.
+func (r *run) submit(q *request) error {
+	r.mu.Lock()
+	r.queue = append(r.queue, q)
+	if r.busy {
+		q.done, q.lead = make(chan struct{}), make(chan struct{}, 1)
+		r.mu.Unlock()
+		select {
+		case <-q.done:
+			return q.err
+		case <-q.lead:
+		}
+		r.mu.Lock()
+	}
+	r.busy = true
+	n := together(r.queue)
+	batch := r.queue[:n:n]
+	r.queue = r.queue[n:]
+	r.mu.Unlock()
+
+	defer r.handOn() // whatever happens: the others wait
+	r.commit(batch)
+	return q.err
+}
+
+// handOn lets the next who waits write.
+func (r *run) handOn() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.queue) > 0 {
+		r.queue[0].lead <- struct{}{}
+	} else {
+		r.busy = false
+	}
+}
+
+// maxTogether is how many entries are put into one write where they come in
+// several calls. A power cut may leave any blocks of a write, so that more
+// entries than these behind a missing block are no remains of one: the block
+// was damaged (see oneWrite).
+const maxTogether = 64
+
+// together returns how many requests, one at least, are written as one.
+func together(queue []*request) int {
+	entries := 0
+	for n, q := range queue {
+		if entries += len(q.entries); n > 0 && entries > maxTogether {
+			return n
+		}
+	}
+	return len(queue)
+}
+
+// commit decides every request of the batch, also where the write panics, as
+// the host's logger may: nobody is left waiting, or is told of a success.
+func (r *run) commit(batch []*request) {
+	r.file.Lock()
+	defer r.file.Unlock()
+	left := batch
+	var err error = errs.New(errs.JournalIntegrity, "append", r.path, "the writer has panicked: what was written is not known")
+	defer func() {
+		for _, q := range left {
+			q.finish(err)
+		}
+	}()
+	left, err = r.write(batch)
+}
+
+// finish tells a caller, once, how its entries fared.
+func (q *request) finish(err error) {
+	if q.decided {
+		return
+	}
+	q.decided = true
+	if q.err = err; err == nil {
+		q.Acknowledge()
+	}
+	if q.done != nil {
+		close(q.done)
+	}
 }

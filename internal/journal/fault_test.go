@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -244,4 +246,40 @@ func TestReplacedWithoutItsName(t *testing.T) {
 		disk = disk.Crash(rand.New(rand.NewPCG(seed, 0)))
 		require.Equal(t, []int64{0, 1, 9, 10, 11}, loaded(t, open(t, "/d", &journal.FileOptions{FS: disk}), "r1", -1))
 	}
+}
+
+// TestPanicOfTheLogger: a writer that panics in the host's logger leaves nobody
+// waiting, and tells nobody of a success.
+func TestPanicOfTheLogger(t *testing.T) {
+	disk := faultfs.New()
+	s := open(t, "/d", &journal.FileOptions{FS: disk})
+	require.NoError(t, started(t, s, "r1", 2).Release())
+	addText(t, disk, line9[:40])
+	logger := &panicky{waiting: func() { s.AwaitQueue("r1", 1) }}
+	s = open(t, "/d", &journal.FileOptions{FS: disk, Logger: slog.New(logger)})
+	l := lock(t, s, "r1")
+	second := make(chan error)
+	logger.first = func() { go func() { second <- s.Append(t.Context(), "r1", step(`3`), l) }() }
+	require.Panics(t, func() { _ = s.Append(t.Context(), "r1", step(`2`), l) })
+	require.NoError(t, <-second)
+	require.NoError(t, l.Release())
+	require.Equal(t, []int64{0, 1, 2}, loaded(t, s, "r1", -1))
+}
+
+// panicky is a handler that panics once, when somebody waits for the writer.
+type panicky struct {
+	slog.Handler
+	first, waiting func()
+	once           sync.Once
+}
+
+func (*panicky) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *panicky) Handle(context.Context, slog.Record) error {
+	h.once.Do(func() {
+		h.first()
+		h.waiting()
+		panic("the host's handler")
+	})
+	return nil
 }

@@ -31,10 +31,9 @@ const maxSeen = 4096
 // Load changes nothing on disk, and takes no lock but for a moment where what
 // it reads looks damaged or has a gap, to read again while nobody writes; that
 // takes up to ten seconds, or ctx. It may see entries whose Append has not
-// returned. Looking again with after at the last entry costs
-// two stats while nothing was written, a look at four bytes more where a
-// segment is at work or died at it, and a reading of what was written since, or
-// is torn, otherwise.
+// returned. Looking again with after at the last entry costs two stats while
+// nothing was written, a look at four bytes more where a segment is at work or
+// died at it, and a reading of what was written since, or is torn, otherwise.
 func (s *FileStore) Load(ctx context.Context, runID string, after int64) (*Meta, []*Entry, error) {
 	if err := admit(ctx, CheckRunID(runID)); err != nil {
 		return nil, nil, err

@@ -41,14 +41,18 @@ func TestPollBesideAWrite(t *testing.T) {
 	require.NoError(t, l.Release())
 }
 
+// fiveEntries is a run at work, its journal's text and the lines of that.
+func fiveEntries(t *testing.T) (*faultfs.FS, *journal.RunLock, []byte, [][]byte) {
+	disk := faultfs.New()
+	l := started(t, open(t, "/d", &journal.FileOptions{FS: disk}), "r1", 5)
+	text := fileText(t, disk)
+	return disk, l, text, bytes.SplitAfter(bytes.TrimRight(text, "\n"), []byte("\n"))
+}
+
 // TestReadBesideAWriterThatStays: what stands behind a gap is not taken for
 // all there is when the writer does not end in time.
 func TestReadBesideAWriterThatStays(t *testing.T) {
-	disk := faultfs.New()
-	s := open(t, "/d", &journal.FileOptions{FS: disk})
-	l := started(t, s, "r1", 5)
-	text := fileText(t, disk)
-	lines := bytes.SplitAfter(bytes.TrimRight(text, "\n"), []byte("\n"))
+	disk, l, text, lines := fiveEntries(t)
 	at := len(bytes.Join(lines[:3], nil))
 	for name, to := range map[string]int{"a gap": at + len(lines[3]), "a part": at + 60} {
 		t.Run(name, func(t *testing.T) {
@@ -101,11 +105,7 @@ func TestPollAfterAnEntryWasTakenBack(t *testing.T) {
 // TestReadBesideAWrite: what a reader sees of a write that is under way, some
 // bytes of it and not others, is read again while nobody writes.
 func TestReadBesideAWrite(t *testing.T) {
-	disk := faultfs.New()
-	s := open(t, "/d", &journal.FileOptions{FS: disk})
-	l := started(t, s, "r1", 5)
-	text := fileText(t, disk)
-	lines := bytes.SplitAfter(bytes.TrimRight(text, "\n"), []byte("\n"))
+	disk, l, text, lines := fiveEntries(t)
 	at := len(bytes.Join(lines[:3], nil))
 	for name, c := range map[string]struct{ from, to int }{
 		"its middle":     {at + 20, at + 60},
