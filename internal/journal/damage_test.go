@@ -362,3 +362,22 @@ func TestLostSector(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftOutEntriesAreTold: a Load that leaves out whole entries behind a
+// missing block says so, once.
+func TestLeftOutEntriesAreTold(t *testing.T) {
+	disk := faultfs.New()
+	s := open(t, "/d", &journal.FileOptions{FS: disk})
+	require.NoError(t, started(t, s, "r1", 20).Release())
+	text := fileText(t, disk)
+	copy(text[len(text)/1024*512:], strings.Repeat("\x00", 512))
+	putText(t, disk, "/d/r1.jsonl", text)
+	var log bytes.Buffer
+	s = open(t, "/d", &journal.FileOptions{FS: disk, Logger: logTo(&log)})
+	read := loaded(t, s, "r1", -1)
+	require.Less(t, len(read), 20)
+	require.Contains(t, log.String(), "left out")
+	told := log.Len()
+	require.Empty(t, loaded(t, s, "r1", read[len(read)-1]))
+	require.Equal(t, told, log.Len())
+}

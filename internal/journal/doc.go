@@ -18,10 +18,11 @@
 // ends before the first entry of it that is not whole. There are no checksums
 // in the format: a byte that changed within a string is not noticed, and damage
 // that looks as a power cut does, zero bytes or newlines up to the end of a
-// block, ends the journal there if at most 64 whole entries stand behind it,
-// which a next append cuts off with a warning how much that is; in front of
-// more it is damage. (So is a power cut in the middle of one AppendAll of more
-// than 64 entries, where it takes an early block and leaves a late one.)
+// block, ends the journal there if at most 64 whole entries stand behind it: a
+// Load warns of them, and a next append cuts them off with a warning how much
+// that is; in front of more it is damage. (So is a power cut in the middle of
+// one AppendAll of more than 64 entries, where it takes an early block and
+// leaves a late one.)
 //
 // While a run is locked its journal ends in newlines written ahead, which are
 // taken back at the release and cost no reader anything; see padding.go.

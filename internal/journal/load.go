@@ -110,6 +110,10 @@ func (s *FileStore) loadJournal(ctx context.Context, runID string, g *glimpse, a
 	if err != nil {
 		return nil, err
 	}
+	if pos.dropped > 0 && (pos.end != g.pos.end || pos.dropped != g.pos.dropped) {
+		s.log.Warn("a journal ends before a missing block: what stands behind is left out", "run", runID,
+			"line", pos.lines, "entries", pos.dropped, "bytes", pos.torn)
+	}
 	g.pos, g.info = pos, info
 	return entries, nil
 }

@@ -25,8 +25,8 @@ type FileOptions struct {
 	// process dies); below 0 nothing is synced. Metadata and blobs are synced
 	// always.
 	SyncEvery int
-	// Logger hears of each torn or glued last line that is repaired. Nil says
-	// nothing.
+	// Logger hears of each torn or glued last line that is repaired, and of
+	// entries that a Load leaves out behind a missing block. Nil says nothing.
 	Logger *slog.Logger
 	// FS is the file system; nil is the operating system's.
 	FS FS

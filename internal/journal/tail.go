@@ -21,6 +21,8 @@ type position struct {
 	// counted, hold what was never finished. They count for nothing; the next
 	// append cuts them off.
 	torn int64
+	// dropped is how many whole entries stand behind a missing block in torn.
+	dropped int
 	// glued is where the last line begins if it holds several entries, else
 	// -1. The next append separates them.
 	glued int64
@@ -56,7 +58,7 @@ const block = 512 // the least that a disk writes whole
 // above the one before, and a ref that is not backwards.
 func (p *position) consume(file string, b []byte, emit func(*Entry)) error {
 	c := tailReader{position: p, file: file, b: b, base: p.end, emit: emit}
-	c.pool.bytes, c.gap = len(b), false
+	c.pool.bytes, c.gap, c.dropped = len(b), false, 0
 	if c.base == 0 && bytes.HasPrefix(b, []byte("\ufeff")) {
 		return c.damage(1, 0, "the file begins with a byte order mark; remove it")
 	}
@@ -157,7 +159,7 @@ func (c *tailReader) lastLine(from, to, number int, fail *scanError) error {
 		if !oneWrite(c.b[from:], at) {
 			return damaged
 		}
-		c.torn = int64(len(bytes.TrimRight(c.b[c.end-c.base:], "\n")))
+		c.tear()
 		return nil
 	}
 	line := c.b[from:to]
@@ -182,9 +184,15 @@ func (c *tailReader) lastLine(from, to, number int, fail *scanError) error {
 		c.glued = at
 	}
 	if len(rest) > 0 {
-		c.torn = int64(len(bytes.TrimRight(c.b[c.end-c.base:], "\n")))
+		c.tear()
 	}
 	return nil
+}
+
+// tear leaves out what stands behind end.
+func (c *tailReader) tear() {
+	rest := bytes.TrimRight(c.b[c.end-c.base:], "\n")
+	c.torn, c.dropped = int64(len(rest)), whole(rest)
 }
 
 // wholeEntries splits a line into the entries that stand whole at its
@@ -266,9 +274,6 @@ func oneWrite(text []byte, at int64) bool {
 
 // whole counts the lines of text that are entries.
 func whole(text []byte) (n int) {
-	if bytes.Count(text, []byte("\n{")) < maxTogether {
-		return 0 // few lines at all, of whatever kind
-	}
 	for l := range bytes.SplitSeq(text, []byte("\n")) {
 		if len(l) > 0 && l[0] == '{' {
 			if e, err := ParseEntry(l); err == nil && e != nil {
